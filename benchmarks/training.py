@@ -1,0 +1,127 @@
+"""Cost of a training step: minGPT and an MLP, from the first step to the steady state, on several devices in one run.
+
+python benchmarks/training.py --device tpu cpu --json training.json
+"""
+
+import argparse
+import statistics
+import time
+
+import torch
+import torch.nn.functional as F
+from common import compile_count, is_available, load_module, print_table, synchronize, write_json
+from torch import nn
+
+VOCABULARY = 128
+MLP_INPUTS, MLP_CLASSES = 784, 10
+
+
+def mingpt(args):
+    """Model, loss function and a batch, all on the CPU."""
+    mingpt_model = load_module("examples/mingpt/model.py")
+    config = mingpt_model.GPTConfig(VOCABULARY, args.context, args.layers, args.heads, args.width)
+    tokens = torch.randint(VOCABULARY, (2, args.batch, args.context))
+    return mingpt_model.GPT(config), mingpt_model.GPT.loss, (tokens[0], tokens[1])
+
+
+def mlp(args):
+    """Model, loss function and a batch, all on the CPU."""
+    width = args.mlp_width
+    model = nn.Sequential(
+        nn.Linear(MLP_INPUTS, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, MLP_CLASSES)
+    )
+    batch = torch.randn(args.mlp_batch, MLP_INPUTS), torch.randint(MLP_CLASSES, (args.mlp_batch,))
+    return model, lambda model, inputs, targets: F.cross_entropy(model(inputs), targets), batch
+
+
+MODELS = {"mingpt": mingpt, "mlp": mlp}
+
+
+class Training:
+    """A model in training on one device: AdamW, a learning rate that changes every step, gradient clipping."""
+
+    def __init__(self, build, device, args):
+        torch.manual_seed(0)
+        model, self.loss, batch = build(args)
+        self.device = torch.device(device)
+        self.model = model.to(self.device)
+        self.batch = [tensor.to(self.device) for tensor in batch]
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, fused=True)
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: 0.99**step)
+        self.seconds, self.compiles, self.losses = [], [], []
+
+    def step(self):
+        """One timed step, waited for."""
+        synchronize(self.device)
+        compiled, started = compile_count(self.device), time.perf_counter()
+        loss = self.loss(self.model, *self.batch)
+        self.optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.scheduler.step()
+        synchronize(self.device)
+        self.seconds.append(time.perf_counter() - started)
+        self.compiles.append(compile_count(self.device) - compiled)
+        self.losses.append(loss.item())
+
+    def result(self):
+        steady = self.seconds[3:]
+        return {
+            "first_step_s": self.seconds[0],
+            "steady_best_s": min(steady),
+            "steady_median_s": statistics.median(steady),
+            "compiles": sum(self.compiles),
+            "compiles_after_step_3": sum(self.compiles[3:]),
+            "step_s": self.seconds,
+            "losses": self.losses,
+        }
+
+
+def run(args):
+    """Results by model and device; the devices take turns, so that they see the same load on the machine."""
+    results = {}
+    for name in args.model:
+        trainings = {device: Training(MODELS[name], device, args) for device in args.device}
+        for _ in range(3 + args.steps):
+            for training in trainings.values():
+                training.step()
+        results[name] = {device: training.result() for device, training in trainings.items()}
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", nargs="+", default=[name for name in ("tpu", "cpu") if is_available(name)])
+    parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--steps", type=int, default=10, help="steady steps, after three others (default %(default)s)")
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--heads", type=int, default=6)
+    parser.add_argument("--width", type=int, default=384)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--context", type=int, default=128)
+    parser.add_argument("--mlp-width", type=int, default=1024)
+    parser.add_argument("--mlp-batch", type=int, default=128)
+    parser.add_argument("--json", metavar="FILE")
+    args = parser.parse_args()
+    for device in args.device:
+        if not is_available(device):
+            parser.error(f"{device} is not available here")
+    if args.steps < 1:
+        parser.error("--steps must be at least 1")
+
+    results = run(args)
+    columns = ["model", "device", "first step ms", "best ms", "median ms", "compiles", "after step 3"]
+    rows = []
+    for name, by_device in results.items():
+        for device, r in by_device.items():
+            times = [r[key] * 1e3 for key in ("first_step_s", "steady_best_s", "steady_median_s")]
+            counts = [r[key] if device.startswith("tpu") else None for key in ("compiles", "compiles_after_step_3")]
+            rows.append([name, device, *times, *counts])
+    print_table("Training steps", columns, rows)
+    if args.json:
+        write_json(args.json, {"arguments": vars(args), "results": results})
+
+
+if __name__ == "__main__":
+    main()

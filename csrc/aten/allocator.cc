@@ -1,0 +1,92 @@
+#include "aten/allocator.h"
+
+#include <ATen/ATen.h>
+
+#include "aten/device.h"
+#include "runtime/session.h"
+
+namespace torch_tpu::aten {
+namespace {
+
+void delete_storage(void* storage) { delete static_cast<runtime::Storage*>(storage); }
+
+c10::CachingDeviceAllocator::Stat stat(int64_t current, int64_t peak, int64_t allocated, int64_t freed) {
+  c10::CachingDeviceAllocator::Stat s;
+  s.current = current;
+  s.peak = peak;
+  s.allocated = allocated;
+  s.freed = freed;
+  return s;
+}
+
+// Storages are made without memory; buffers come from the plugin with the programs that fill them. The statistics are
+// of the buffers. XLA keeps no pool that we could see, so what is reserved is what is allocated.
+class Allocator final : public c10::DeviceAllocator {
+ public:
+  c10::DataPtr allocate(size_t n) override {
+    const int device = current_device();
+    check_size(static_cast<int64_t>(n), device);
+    auto* storage = new runtime::Storage;
+    storage->nbytes = static_cast<int64_t>(n);
+    storage->device = device;
+    return adopt(storage);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &delete_storage; }
+  void copy_data(void* dest, const void* src, std::size_t) const override {
+    const auto& from = *static_cast<const runtime::Storage*>(src);
+    auto& to = *static_cast<runtime::Storage*>(dest);
+    to.buffer = from.buffer;  // shared until one of them is written
+    to.element = from.element;
+    to.dims = from.dims;
+  }
+
+  bool initialized() override { return runtime::Session::started(); }
+  void emptyCache(c10::MempoolId_t) override {}
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    const runtime::MemoryCounters& c = runtime::memory_counters(device);
+    const auto bytes = stat(c.bytes, c.peak_bytes, c.bytes_allocated_total, c.bytes_freed_total);
+    const auto count = stat(c.buffers, c.peak_buffers, c.buffers_allocated_total, c.buffers_freed_total);
+    c10::CachingDeviceAllocator::DeviceStats s;
+    constexpr auto kAll = static_cast<size_t>(c10::CachingDeviceAllocator::StatType::AGGREGATE);
+    s.allocated_bytes[kAll] = s.reserved_bytes[kAll] = s.active_bytes[kAll] = s.requested_bytes[kAll] = bytes;
+    s.allocation[kAll] = s.segment[kAll] = s.active[kAll] = count;
+    s.num_ooms = c.out_of_memory;
+    s.num_device_alloc = c.buffers_allocated_total;
+    s.num_device_free = c.buffers_freed_total;
+    return s;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex device) override { runtime::memory_counters(device).reset_accumulated(); }
+  void resetPeakStats(c10::DeviceIndex device) override { runtime::memory_counters(device).reset_peak(); }
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
+    const int64_t total = runtime::Session::get().total_memory(device);
+    const int64_t used = runtime::memory_counters(device).bytes;
+    return {static_cast<size_t>(std::max<int64_t>(0, total - used)), static_cast<size_t>(total)};
+  }
+};
+
+}  // namespace
+
+c10::DeviceAllocator& allocator() {
+  static Allocator* const instance = new Allocator;  // storages may be freed after static destruction
+  return *instance;
+}
+
+c10::DataPtr adopt(runtime::Storage* storage) {
+  return {storage, storage, &delete_storage,
+          c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(storage->device))};
+}
+
+void check_size(int64_t bytes, int device) {
+  if (bytes < (int64_t{1} << 30)) return;  // asks the session only for what could matter
+  const int64_t total = runtime::Session::get().total_memory(device);
+  if (bytes <= total) return;
+  ++runtime::memory_counters(device).out_of_memory;
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "TPU out of memory. Tried to allocate ", bytes, " bytes on tpu:", device,
+                   ", which has ", total, " bytes (", runtime::memory_counters(device).bytes.load(), " in use)");
+}
+
+// The registry takes the allocator at load time; it does nothing until it is asked for memory.
+REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, &allocator());
+
+}  // namespace torch_tpu::aten

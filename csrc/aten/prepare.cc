@@ -1,0 +1,110 @@
+#include "aten/prepare.h"
+
+#include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
+
+#include <map>
+
+#include "aten/bridge.h"
+
+namespace torch_tpu::aten {
+namespace {
+
+bool is_mask(const at::Tensor& t) { return t.scalar_type() == at::kBool || t.scalar_type() == at::kByte; }
+
+size_t argument_position(const OpEntry& entry, const char* name) {
+  for (size_t i = 0; i < entry.arguments.size(); ++i)
+    if (entry.arguments[i].name == name) return i;
+  TORCH_INTERNAL_ASSERT(false, entry.name, " has no argument ", name);
+}
+
+c10::IValue& argument(const OpEntry& entry, torch::jit::Stack* stack, const char* name) {
+  return (*stack)[stack->size() - entry.arguments.size() + argument_position(entry, name)];
+}
+
+// One write of a single number through one bool mask is masked_fill_, which needs no count of the mask.
+bool as_masked_fill(const OpEntry& entry, torch::jit::Stack* stack) {
+  bool has_accumulate = false;
+  for (const auto& a : entry.arguments) has_accumulate |= a.name == "accumulate";
+  if (!has_accumulate || !entry.writes_results || argument(entry, stack, "accumulate").toBool()) return false;
+  const at::Tensor self = argument(entry, stack, "self").toTensor();
+  const at::Tensor values = argument(entry, stack, "values").toTensor();
+  if (values.numel() != 1 || entry.arguments[0].name != "self" || entry.arguments[0].returned_as != 0) return false;
+  at::Tensor mask;
+  int64_t leading = 0;
+  for (const c10::IValue& v : argument(entry, stack, "indices").toList()) {
+    if (v.isNone() || !v.toTensor().defined()) {
+      if (!mask.defined()) ++leading;
+      continue;
+    }
+    if (mask.defined() || !is_mask(v.toTensor())) return false;
+    mask = v.toTensor();
+  }
+  if (!mask.defined()) return false;
+  for (int64_t d = 0; d < mask.dim(); ++d)
+    if (leading + d >= self.dim() || mask.size(d) != self.size(leading + d)) return false;  // the ordinary path raises
+  at::Tensor wide = mask.to(at::kBool).to(self.device());
+  for (int64_t d = leading + mask.dim(); d < self.dim(); ++d) wide = wide.unsqueeze(-1);
+  at::Tensor target = self;
+  target.masked_fill_(wide, values.reshape({}).to(self.scalar_type()));
+  stack->erase(stack->end() - static_cast<std::ptrdiff_t>(entry.arguments.size()), stack->end());
+  stack->emplace_back(target);
+  return true;
+}
+
+// Masks become index tensors, index tensors come to the device.
+bool prepare_indices(const OpEntry& entry, torch::jit::Stack* stack) {
+  const c10::IValue& value = argument(entry, stack, "indices");
+  const at::Device device = argument(entry, stack, "self").toTensor().device();
+  bool plain = true;
+  for (const c10::IValue& v : value.toList())
+    if (!v.isNone() && v.toTensor().defined()) plain &= !is_mask(v.toTensor()) && v.toTensor().device() == device;
+  if (plain) return false;
+  if (as_masked_fill(entry, stack)) return true;
+  const at::Tensor self = argument(entry, stack, "self").toTensor();
+  c10::List<std::optional<at::Tensor>> indices;
+  for (const c10::IValue& v : argument(entry, stack, "indices").toList()) {
+    if (v.isNone() || !v.toTensor().defined()) {
+      indices.push_back(std::nullopt);
+      continue;
+    }
+    const at::Tensor t = v.toTensor();
+    if (!is_mask(t)) {
+      indices.push_back(t.to(device));
+      continue;
+    }
+    for (int64_t d = 0; d < t.dim(); ++d) {
+      const int64_t at = static_cast<int64_t>(indices.size()) + d;
+      TORCH_CHECK_INDEX(at < self.dim() && t.size(d) == self.size(at), "The shape of the mask ", t.sizes(), " at index ", d,
+                        " does not match the shape of the indexed tensor ", self.sizes(), " at index ", at);
+    }
+    const at::Tensor found = t.to(device).nonzero();
+    for (int64_t d = 0; d < t.dim(); ++d) indices.push_back(found.select(1, d));
+  }
+  argument(entry, stack, "indices") = indices;
+  return false;
+}
+
+// Values may be a CPU scalar.
+bool prepare_index_put(const OpEntry& entry, torch::jit::Stack* stack) {
+  c10::IValue& values = argument(entry, stack, "values");
+  const at::Tensor self = argument(entry, stack, "self").toTensor();
+  if (values.toTensor().device() != self.device() && values.toTensor().numel() == 1)
+    values = values.toTensor().to(self.device());
+  return prepare_indices(entry, stack);
+}
+
+}  // namespace
+
+bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::Stack*) {
+  static const std::map<std::string, bool (*)(const OpEntry&, torch::jit::Stack*)> table = {
+      {"index.Tensor", prepare_indices},         {"index.Tensor_out", prepare_indices},
+      {"_unsafe_index.Tensor", prepare_indices}, {"index_put", prepare_index_put},
+      {"index_put_", prepare_index_put},         {"index_put.out", prepare_index_put},
+      {"_index_put_impl_", prepare_index_put},   {"_unsafe_index_put", prepare_index_put},
+  };
+  auto it = table.find(name);
+  return it == table.end() ? nullptr : it->second;
+}
+
+}  // namespace torch_tpu::aten

@@ -1,0 +1,108 @@
+// torch_tpu._C: what the Python package needs of the runtime. Thin.
+#include <torch/extension.h>
+
+#include "aten/device.h"
+#include "aten/generator.h"
+#include "aten/hooks.h"
+#include "aten/settings.h"
+#include "aten/bridge.h"
+#include "lowering/registry.h"
+#include "pjrt/plugin.h"
+#include "runtime/bounds.h"
+#include "runtime/executor.h"
+#include "runtime/in_flight.h"
+#include "runtime/metrics.h"
+#include "runtime/program_cache.h"
+#include "runtime/session.h"
+
+namespace py = pybind11;
+
+namespace torch_tpu {
+namespace {
+
+py::dict metrics() {
+  const runtime::Metrics& m = runtime::metrics();
+  py::dict d;
+  d["compiles"] = m.compiles.load();
+  d["cache_hits_memory"] = m.cache_hits_memory.load();
+  d["cache_hits_disk"] = m.cache_hits_disk.load();
+  d["executions"] = m.executions.load();
+  d["fallbacks"] = m.fallbacks();
+  d["bytes_h2d"] = m.bytes_h2d.load();
+  d["bytes_d2h"] = m.bytes_d2h.load();
+  d["transfers_h2d"] = m.transfers_h2d.load();
+  d["transfers_d2h"] = m.transfers_d2h.load();
+  d["compile_seconds"] = static_cast<double>(m.compile_nanoseconds) * 1e-9;
+  d["lowering_seconds"] = static_cast<double>(m.lowering_nanoseconds) * 1e-9;
+  d["cache_load_seconds"] = static_cast<double>(m.load_nanoseconds) * 1e-9;
+  d["cache_errors"] = m.disk_errors.load();
+  d["programs_in_memory"] = runtime::ProgramCache::instance().size();
+  return d;
+}
+
+py::dict device_properties(int index) {
+  runtime::Session& session = runtime::Session::get();
+  const pjrt::Client& client = session.client();
+  const pjrt::Device& device = session.device(index);
+  py::dict d;
+  d["name"] = std::string(device.kind());
+  d["platform"] = client.platform_name();
+  d["platform_version"] = client.platform_version();
+  d["plugin"] = session.plugin_path();
+  d["plugin_reason"] = session.plugin_reason();
+  d["pjrt_api_version"] = client.plugin().api_version();
+  py::dict plugin_attributes, device_attributes;
+  for (const auto& [name, value] : client.plugin().attributes()) plugin_attributes[py::str(name)] = pjrt::to_string(value);
+  for (const auto& [name, value] : device.attributes()) device_attributes[py::str(name)] = pjrt::to_string(value);
+  d["plugin_attributes"] = plugin_attributes;
+  d["attributes"] = device_attributes;
+  d["total_memory"] = session.total_memory(index);
+  d["device_id"] = device.id();
+  d["has_host_memory"] = client.has_host_memory();
+  return d;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, m) {
+  m.doc() = "The C++ side of torch_tpu.";
+  aten::register_hooks();
+  m.def("set_plugin_paths", [](std::string xla_cpu, std::string libtpu) {
+    runtime::set_plugin_paths({std::move(xla_cpu), std::move(libtpu)});
+  });
+  m.def("init", [] { aten::translate_errors([] { runtime::Session::get(); }); }, py::call_guard<py::gil_scoped_release>());
+  m.def("is_initialized", &runtime::Session::started);
+  m.def("device_count", &aten::device_count);
+  m.def("current_device", &aten::current_device);
+  m.def("set_device", &aten::set_device);
+  m.def("synchronize", [](int device) {
+    aten::translate_errors([&] {
+      runtime::in_flight(device < 0 ? aten::current_device() : device).wait();
+      runtime::check_bounds();
+    });
+  }, py::call_guard<py::gil_scoped_release>());
+  m.def("device_properties", [](int device) { return aten::translate_errors([&] { return device_properties(device); }); });
+  m.def("default_generator", [](int device) { return aten::default_generator(device); });
+  m.def("metrics", &metrics);
+  m.def("reset_metrics", [] { runtime::metrics().reset(); });
+  m.def("is_in_bad_fork", &runtime::Session::in_bad_fork);
+  m.def("empty_cache", [] {
+    runtime::ProgramCache::instance().clear();
+    runtime::clear_packed_cache();
+  });
+  m.def("eager_mode", [] { return static_cast<int>(runtime::eager_mode()); });
+  m.def("set_eager_mode", [](int mode) { runtime::set_eager_mode(static_cast<runtime::EagerMode>(mode)); });
+  m.def("set_fallback", [](int policy) { aten::settings().fallback = static_cast<aten::FallbackPolicy>(policy); });
+  m.def("precision", [] { return aten::settings().precision_override.load(); });
+  m.def("set_precision", [](int precision) { aten::settings().precision_override = precision; });
+  m.def("allow_excess_precision", [] { return aten::settings().allow_excess_precision.load(); });
+  m.def("set_allow_excess_precision", [](bool on) { aten::settings().allow_excess_precision = on; });
+  m.def("registered_ops", [] {
+    std::vector<std::string> names;
+    for (const auto& lowering : lowering::Registry::instance().all())
+      if (!lowering.internal) names.push_back(lowering.name);
+    return names;
+  });
+}
+
+}  // namespace torch_tpu

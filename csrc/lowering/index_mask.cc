@@ -1,0 +1,105 @@
+// Masked reads and writes. Where elements of one tensor pair with the true elements of a mask in order, the pairing is
+// by prefix sums of the mask, so that shapes stay static.
+#include "lowering/indexing.h"
+#include "lowering/registry.h"
+
+namespace torch_tpu::lowering {
+namespace {
+
+using namespace stablehlo;
+
+Value bool_mask(Op& op, const char* what) {
+  Value mask = op.tensor("mask");
+  if (!is_bool(mask.element()))
+    throw CallError(std::string(what) + " only supports boolean masks, but got mask with dtype " +
+                    name_of(mask.element()));
+  return mask;
+}
+
+Value masked_fill(Op& op) {
+  Value mask = bool_mask(op, "masked_fill_"), self = op.tensor("self");
+  if (op.is_tensor("value") && op.rank("value") != 0)
+    throw CallError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with " +
+                    std::to_string(op.rank("value")) + " dimension(s).");
+  Value value = operand(op, "value", self.element());
+  broadcast_all({&self, &mask});
+  return select(mask, like(self, value), self);
+}
+
+Value masked_scatter(Op& op) {
+  Value mask = bool_mask(op, "masked_scatter_"), self = op.tensor("self"), source = flatten(op.tensor("source"));
+  if (source.element() != self.element())
+    throw CallError(std::string("masked_scatter: expected self and source to have same dtypes but got ") +
+                    name_of(self.element()) + " and " + name_of(source.element()));
+  broadcast_all({&self, &mask});
+  if (self.numel() == 0) return self;
+  Value flat = flatten(mask), rank = exclusive_rank(flat);
+  // More true elements than elements of source.
+  Value bad = logical_and(flat, greater_equal(rank, constant_like(rank, source.numel())));
+  op.context().report_out_of_bounds(reduce_or(bad, {0}));
+  if (source.numel() == 0) return self;
+  return select(mask, reshape(take(source, rank, 0), self.dims()), self);
+}
+
+// Moves x[i] to the place of i among the true elements of mask; the others are dropped.
+Value compact(Value base, Value mask, Value x) {
+  Value place = exclusive_rank(mask);
+  place = select(mask, place, constant_like(place, base.numel()));
+  return scatter_slices(base, 0, place, x, keep_update);
+}
+
+Value masked_scatter_backward(Op& op) {
+  Value grad = op.tensor("grad_output"), mask = op.tensor("mask");
+  broadcast_all({&grad, &mask});
+  const Dims& sizes = op.integers("sizes");
+  Value base = zeros(op.builder(), grad.element(), {TensorType{grad.element(), sizes}.numel()});
+  return reshape(compact(base, flatten(mask), flatten(grad)), sizes);
+}
+
+Value nonzero_static(Op& op) {
+  Value self = op.tensor("self");
+  const int64_t size = op.integer("size"), rank = self.rank(), n = self.numel();
+  Builder& b = op.builder();
+  Value fill = op.scalar("fill_value", ElementType::kS64);
+  if (rank == 0 || n == 0 || size == 0) return broadcast_to(fill, {size, rank});
+  const ElementType type = index_type(n);
+  // Flat positions of the true elements, -1 where there are no more.
+  Value position =
+      compact(constant(b, type, -1, {size}), flatten(convert(self, ElementType::kPred)), iota(b, type, {n}, 0));
+  Value missing = less(position, constant_like(position, 0));
+  const Dims strides = contiguous_strides(self.dims());
+  std::vector<Value> coordinates;
+  for (size_t d = 0; d < strides.size(); ++d) {
+    Value c = strides[d] == 1 ? position : divide(position, constant_like(position, strides[d]));
+    if (d > 0) c = remainder(c, constant_like(c, self.dims()[d]));
+    c = select(missing, broadcast_to(fill, {size}), convert(c, ElementType::kS64));
+    coordinates.push_back(reshape(c, {size, 1}));
+  }
+  return concatenate(coordinates, 1);
+}
+
+// Element i, repeats[i] times. Each end of a run adds one to what comes after it.
+Value repeat_interleave(Op& op) {
+  if (!op.has("output_size"))
+    throw Unsupported("repeat_interleave with a tensor of repeats needs output_size: the size depends on data");
+  Value repeats = op.tensor("repeats");
+  const int64_t size = op.integer("output_size"), n = repeats.numel();
+  const ElementType type = repeats.element();
+  Value base = zeros(op.builder(), type, {size});
+  if (n <= 1 || size == 0) return base;
+  Value ends = slice_dim(prefix_sum(repeats), 0, 0, n - 1);
+  return prefix_sum(scatter_slices(base, 0, ends, constant(op.builder(), type, 1, {n - 1}), add));
+}
+
+}  // namespace
+
+void register_index_mask(Registry& r) {
+  r.add("masked_fill.Scalar", masked_fill);
+  r.add("masked_fill.Tensor", masked_fill);
+  r.add("masked_scatter", masked_scatter);
+  r.add("masked_scatter_backward", masked_scatter_backward);
+  r.add("nonzero_static", nonzero_static).runtime({"fill_value"});
+  r.add("repeat_interleave.Tensor", repeat_interleave);
+}
+
+}  // namespace torch_tpu::lowering

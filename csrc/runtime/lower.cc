@@ -1,0 +1,343 @@
+#include <algorithm>
+#include <map>
+
+#include "runtime/program.h"
+
+namespace torch_tpu::runtime {
+namespace {
+using namespace stablehlo;
+using lowering::Argument;
+using lowering::ScalarArgument;
+using lowering::TensorArgument;
+
+// Builds one program: hands arguments to the lowering, collects what it reads, and wires results to outputs.
+class ProgramBuilder final : public lowering::ProgramContext {
+ public:
+  ProgramBuilder(const Call& call, const CallDescription& description, const lowering::Target& chosen, Program& program)
+      : call_(call), description_(description), program_(program), plans_(call.tensors.size()) {
+    builder = &module_;
+    target = chosen;
+    numerics = description.numerics;
+  }
+
+  std::string build() {
+    std::map<std::string, Argument, std::less<>> arguments;
+    for (const ArgumentDescription& a : description_.arguments) arguments.emplace(a.name, argument(a));
+    lowering::Op op(*this, description_.op, std::move(arguments), description_.lowering_types);
+    lowering::Results values = description_.lowering->run(op);
+    place_results(values);
+    for (const lowering::Op::Write& w : op.writes()) write(written_tensor(w), w.value);
+    return finish();
+  }
+
+  Value random_state(int64_t blocks) override {
+    const Value key = packed({PackedValue::Source::kRandomKey, ElementType::kU64, 0, 0, 0});
+    const Value counter =
+        packed({PackedValue::Source::kRandomCounter, ElementType::kU64, 0, program_.random_blocks, 0});
+    program_.random_blocks += blocks;
+    const Value parts[2] = {reshape(key, {1}), reshape(counter, {1})};
+    return concatenate(parts, 0);
+  }
+
+  void report_out_of_bounds(Value flag) override {
+    bounds_flag_ = bounds_flag_.defined() ? logical_or(bounds_flag_, flag) : flag;
+  }
+
+ private:
+  const TensorRef& tensor(int i) const { return call_.tensors[static_cast<size_t>(i)]; }
+
+  // The first tensor argument on the same storage.
+  int slot_of(int i) const {
+    for (int k = 0; k < i; ++k)
+      if (tensor(k).storage == tensor(i).storage) return k;
+    return i;
+  }
+
+  // --- runtime values
+
+  // One value of the packed parameter, as rank 0. The parameter's length is known only at the end: until then its type
+  // has a length that no real array has, which finish() replaces in the text.
+  Value packed(PackedValue value) {
+    for (const auto& [known, result] : packed_reads_)
+      if (known.source == value.source && known.as == value.as && known.index == value.index &&
+          known.detail == value.detail)
+        return result;
+    const int words = static_cast<int>(byte_size(value.as) + 3) / 4;
+    value.word = program_.packed_words;
+    program_.packed_words += words;
+    program_.packed.push_back(value);
+    if (!packed_parameter_.defined()) {
+      program_.packed_parameter = module_.num_parameters();
+      packed_parameter_ = module_.parameter({ElementType::kU32, {kPackedPlaceholder}});
+    }
+    Value raw = slice(packed_parameter_, {value.word}, {value.word + words});
+    Value result = unpack(raw, value.as);
+    packed_reads_.emplace_back(value, result);
+    return result;
+  }
+
+  Value unpack(Value raw, ElementType as) {
+    if (is_complex(as)) {
+      const int64_t half = raw.dim(0) / 2;
+      return complex(unpack(slice(raw, {0}, {half}), real_type(as)), unpack(slice(raw, {half}, {2 * half}), real_type(as)));
+    }
+    if (raw.dim(0) == 1) {
+      Value word = reshape(raw, {});
+      return as == ElementType::kU32 ? word : bitcast_convert(word, as);
+    }
+    if (target.is_cpu()) return reshape(bitcast_convert(reshape(raw, {1, 2}), as), {});
+    // TPUs have no 64-bit bitcast: integers are put together by shifts, doubles come as a high and a low float.
+    Value low = reshape(slice(raw, {0}, {1}), {}), high = reshape(slice(raw, {1}, {2}), {});
+    if (as == ElementType::kF64)
+      return add(convert(bitcast_convert(low, ElementType::kF32), as), convert(bitcast_convert(high, ElementType::kF32), as));
+    Value wide = logical_or(shift_left(convert(high, ElementType::kU64), constant(module_, ElementType::kU64, 32)),
+                            convert(low, ElementType::kU64));
+    return convert(wide, as);
+  }
+
+  // The types that travel: others are converted from the next wider one.
+  Value runtime_scalar(int index, ElementType as) {
+    using enum ElementType;
+    const ElementType kind = call_.scalars[static_cast<size_t>(index)].kind;
+    const bool integral = kind == kPred || kind == kS64;
+    ElementType carrier = as;
+    if (is_bool(as)) carrier = integral ? kS64 : kind;
+    if (is_reduced_float(as)) carrier = kF32;
+    if (is_integer(as)) carrier = kS64;
+    if (kind == kC128 && !is_complex(as)) carrier = is_bool(as) ? kC128 : carrier;
+    return convert(packed({PackedValue::Source::kScalar, carrier, index, 0, 0}), as);
+  }
+
+  std::vector<Value> starts_of(int i) {
+    const AccessPlan& plan = plan_of(i);
+    std::vector<Value> values;
+    if (plan.num_starts() == 0) return values;
+    const bool wide = tensor(i).storage->nbytes > (int64_t{1} << 31) - 1;
+    for (size_t k = 0; k < plan.num_starts(); ++k)
+      values.push_back(packed({PackedValue::Source::kStart, wide ? ElementType::kS64 : ElementType::kS32, i,
+                               static_cast<int64_t>(k), 0}));
+    if (std::none_of(program_.starts.begin(), program_.starts.end(), [&](const auto& s) { return s.tensor == i; })) {
+      program_.starts.push_back({i, program_.num_starts, plan});
+      program_.num_starts += static_cast<int>(plan.num_starts());
+    }
+    return values;
+  }
+
+  const AccessPlan& plan_of(int i) {
+    auto& plan = plans_[static_cast<size_t>(i)];
+    if (!plan) {
+      const TensorRef& t = tensor(i);
+      ViewGeometry g{{t.storage->element, t.storage->dims}, t.type, {t.sizes, t.sizes + t.rank},
+                     {t.strides, t.strides + t.rank}};
+      plan = AccessPlan::make(g, description_.irregular.at(static_cast<size_t>(i)));
+    }
+    return *plan;
+  }
+
+  // --- tensors
+
+  Value base_parameter(int slot) {
+    if (auto it = bases_.find(slot); it != bases_.end()) return it->second;
+    const Storage& s = *tensor(slot).storage;
+    Value base = module_.parameter({s.element, s.dims});
+    program_.inputs.push_back({slot, module_.num_parameters() - 1, -1, s.element, s.dims});
+    bases_.emplace(slot, base);
+    return base;
+  }
+
+  Value read(int i) {
+    if (auto it = reads_.find(i); it != reads_.end()) return it->second;
+    const AccessPlan& plan = plan_of(i);
+    const TensorRef& t = tensor(i);
+    Value value = plan.form() == AccessPlan::Form::kEmpty
+                      ? constant(module_, t.type, 0, Dims(t.sizes, t.sizes + t.rank))
+                      : plan.emit_read(base_parameter(slot_of(i)), starts_of(i));
+    reads_.emplace(i, value);
+    return value;
+  }
+
+  void write(int i, Value value) {
+    const TensorRef& t = tensor(i);
+    const AccessPlan& plan = plan_of(i);
+    if (plan.form() == AccessPlan::Form::kEmpty) return;
+    const Dims sizes(t.sizes, t.sizes + t.rank);
+    if (value.dims() != sizes) value = broadcast_to(value, sizes);
+    value = convert(value, t.type);
+    const int slot = slot_of(i);
+    auto written = written_.find(slot);
+    Value base = written != written_.end() ? written->second : plan.covers() ? Value() : base_parameter(slot);
+    written_[slot] = plan.emit_write(base, value, starts_of(i), module_);
+  }
+
+  TensorArgument tensor_argument(int i) {
+    const TensorRef& t = tensor(i);
+    TensorArgument a;
+    a.type = {t.type, {t.sizes, t.sizes + t.rank}};
+    a.wrapped_number = t.wrapped_number;
+    if (t.storage) {
+      a.load = [this, i] { return read(i); };
+    } else {
+      a.load_as = [this, index = t.scalar](ElementType as) { return runtime_scalar(index, as); };
+    }
+    return a;
+  }
+
+  ScalarArgument scalar_argument(const ScalarDescription& d) {
+    ScalarArgument s;
+    s.kind = d.value.kind;
+    s.is_constant = d.constant;
+    if (d.constant) {
+      s.constant = {d.value.as_double(), d.value.imag};
+      s.integer_constant = d.value.as_integer();
+    } else {
+      s.load = [this, index = d.index](ElementType as) { return runtime_scalar(index, as); };
+    }
+    return s;
+  }
+
+  Argument argument(const ArgumentDescription& d) {
+    return std::visit(
+        [&](const auto& v) -> Argument {
+          using T = std::decay_t<decltype(v)>;
+          if constexpr (std::is_same_v<T, TensorIndex>) {
+            return {tensor_argument(v.index)};
+          } else if constexpr (std::is_same_v<T, std::vector<int>>) {
+            lowering::TensorListArgument list;
+            for (int i : v) list.push_back(i < 0 ? std::nullopt : std::optional(tensor_argument(i)));
+            return {std::move(list)};
+          } else if constexpr (std::is_same_v<T, ScalarDescription>) {
+            return {scalar_argument(v)};
+          } else if constexpr (std::is_same_v<T, std::vector<ScalarDescription>>) {
+            std::vector<ScalarArgument> list;
+            for (const auto& s : v) list.push_back(scalar_argument(s));
+            return {std::move(list)};
+          } else {
+            return {v};
+          }
+        },
+        d.value);
+  }
+
+  int written_tensor(const lowering::Op::Write& w) const {
+    for (const ArgumentDescription& a : description_.arguments) {
+      if (a.name != w.argument) continue;
+      if (const auto* t = std::get_if<TensorIndex>(&a.value)) return t->index;
+      if (const auto* list = std::get_if<std::vector<int>>(&a.value)) return list->at(static_cast<size_t>(w.index));
+    }
+    throw TypeError(description_.op + ": write to " + w.argument + ", which is no tensor argument");
+  }
+
+  // --- results
+
+  void place_results(const lowering::Results& values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      ResultDescription d = i < description_.results.size() ? description_.results[i] : ResultDescription{};
+      if (d.written_tensor >= 0) {
+        if (values[i].defined()) write(d.written_tensor, values[i]);
+        continue;
+      }
+      Program::Result r;
+      if (!values[i].defined()) {
+        r.defined = false;
+        program_.results.push_back(r);
+        continue;
+      }
+      Value v = values[i];
+      if (d.type.element != ElementType::kInvalid) {
+        if (v.dims() != d.type.dims)
+          throw TypeError(description_.op + ": the lowering's result " + std::to_string(i) + " is " +
+                          stablehlo::to_string(v.type()) + ", expected " + stablehlo::to_string(d.type));
+        v = convert(v, d.type.element);
+      } else {
+        d.strides = strides_like(v.dims());
+      }
+      r.element = v.element();
+      r.sizes = v.dims();
+      r.nbytes = v.numel() * static_cast<int64_t>(byte_size(v.element()));
+      const Dims order = stride_order(r.sizes, d.strides);
+      v = transpose(v, order);
+      r.dims = v.dims();
+      r.strides.assign(r.sizes.size(), 1);
+      int64_t stride = 1;
+      bool as_asked = d.strides.size() == r.sizes.size();
+      for (size_t k = order.size(); k-- > 0;) {
+        const auto i = static_cast<size_t>(order[k]);
+        r.strides[i] = stride;
+        as_asked = as_asked && (r.dims[k] <= 1 || d.strides[i] == stride);
+        stride *= std::max<int64_t>(r.dims[k], 1);
+      }
+      if (as_asked) r.strides = d.strides;  // strides of dims of size one are free, and PyTorch's choice shows
+      program_.results.push_back(r);
+      outputs_.push_back(v);
+    }
+  }
+
+  // For results without a meta kernel: the dense strides of the argument that the registry names.
+  Dims strides_like(const Dims& dims) const {
+    if (description_.lowering->strides_of.empty()) return {};
+    for (const ArgumentDescription& a : description_.arguments) {
+      const auto* t = std::get_if<TensorIndex>(&a.value);
+      if (!t || a.name != description_.lowering->strides_of) continue;
+      const TensorRef& ref = tensor(t->index);
+      if (ref.storage && Dims(ref.sizes, ref.sizes + ref.rank) == dims) return {ref.strides, ref.strides + ref.rank};
+    }
+    return {};
+  }
+
+  // Dims from the largest stride to the smallest. Empty strides: row-major.
+  static Dims stride_order(const Dims& sizes, const Dims& strides) {
+    Dims order;
+    for (size_t i = 0; i < sizes.size(); ++i) order.push_back(static_cast<int64_t>(i));
+    if (strides.size() == sizes.size())
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        const auto x = static_cast<size_t>(a), y = static_cast<size_t>(b);
+        return strides[x] > strides[y];
+      });
+    return order;
+  }
+
+  std::string finish() {
+    for (const auto& [slot, value] : written_) {
+      auto input = std::find_if(program_.inputs.begin(), program_.inputs.end(), [&](const auto& in) { return in.tensor == slot; });
+      if (input != program_.inputs.end()) {
+        input->output = static_cast<int>(outputs_.size());
+        module_.alias_parameter(input->parameter, input->output);
+      }
+      outputs_.push_back(value);
+      program_.writes.push_back({slot});
+    }
+    if (bounds_flag_.defined()) {
+      program_.has_bounds_flag = true;
+      outputs_.push_back(bounds_flag_);
+    }
+    program_.op = description_.op;
+    program_.num_outputs = static_cast<int>(outputs_.size());
+    program_.num_parameters = module_.num_parameters();
+    std::string text = module_.finish(outputs_);
+    const std::string placeholder = stablehlo::to_string(TensorType{ElementType::kU32, {kPackedPlaceholder}});
+    const std::string actual = stablehlo::to_string(TensorType{ElementType::kU32, {program_.packed_words}});
+    for (size_t at = text.find(placeholder); at != std::string::npos; at = text.find(placeholder, at))
+      text.replace(at, placeholder.size(), actual);
+    return text;
+  }
+
+  static constexpr int64_t kPackedPlaceholder = 777777777777777777;
+  const Call& call_;
+  const CallDescription& description_;
+  Program& program_;
+  Builder module_;
+  Value packed_parameter_, bounds_flag_;
+  std::vector<std::pair<PackedValue, Value>> packed_reads_;
+  std::vector<std::optional<AccessPlan>> plans_;
+  std::map<int, Value> bases_, reads_, written_;
+  std::vector<Value> outputs_;
+};
+
+}  // namespace
+
+std::string lower(const Call& call, const CallDescription& description, const lowering::Target& target,
+                  Program& program) {
+  return ProgramBuilder(call, description, target, program).build();
+}
+
+}  // namespace torch_tpu::runtime

@@ -1,0 +1,80 @@
+// A compiled program with what is needed to run it for any call of the same key.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pjrt/executable.h"
+#include "runtime/access_plan.h"
+#include "runtime/call.h"
+#include "runtime/description.h"
+
+namespace torch_tpu::runtime {
+
+struct PackedValue {
+  enum class Source : uint8_t { kScalar, kStart, kRandomKey, kRandomCounter };
+  Source source;
+  ElementType as;  // kF32 and 32-bit integers take one word, 64-bit types two, complex twice that
+  int index;       // scalar, or tensor
+  int64_t detail;  // which start; or the counter's distance from the call's first block
+  int word;
+};
+
+struct Program {
+  struct Input {
+    int tensor;       // the first tensor argument on this storage
+    int parameter;    // position among the program's parameters
+    int output = -1;  // >= 0: the output that may take over the memory
+    ElementType element;
+    std::vector<int64_t> dims;
+  };
+  struct Result {
+    bool defined = true;
+    ElementType element = ElementType::kInvalid;
+    std::vector<int64_t> sizes, strides;  // of the tensor
+    std::vector<int64_t> dims;            // of the array: sizes in stride order
+    int64_t nbytes = 0;
+  };
+  struct Write {
+    int tensor;  // whose storage gets the output
+  };
+  struct Starts {
+    int tensor;
+    int first;  // position of the tensor's first start in the list of all starts
+    AccessPlan plan;
+  };
+
+  std::string op;
+  std::vector<uint64_t> key;
+  std::unique_ptr<pjrt::LoadedExecutable> executable;
+  std::vector<Input> inputs;
+  std::vector<PackedValue> packed;
+  int packed_words = 0, packed_parameter = -1;  // -1: no runtime values
+  int num_parameters = 0;
+  std::vector<Starts> starts;
+  int num_starts = 0;
+  std::vector<Result> results;
+  std::vector<Write> writes;  // outputs after the defined results
+  bool has_bounds_flag = false;  // the last output
+  int64_t random_blocks = 0;
+  int num_outputs = 0;
+
+  // The start indices of this call; false when some offset does not fit (the call then needs an irregular plan for
+  // the tensor that `misfit` names).
+  bool compute_starts(const Call& call, int64_t* out, int* misfit) const {
+    for (const Starts& s : starts) {
+      if (!s.plan.starts(call.tensors[static_cast<size_t>(s.tensor)].offset, out + s.first)) {
+        *misfit = s.tensor;
+        return false;
+      }
+    }
+    return true;
+  }
+};
+
+// Lowers the call to StableHLO and fills everything but `key` and `executable`; returns the module's text.
+std::string lower(const Call& call, const CallDescription& description, const lowering::Target& target,
+                  Program& program);
+
+}  // namespace torch_tpu::runtime

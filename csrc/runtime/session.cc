@@ -1,0 +1,170 @@
+#include "runtime/session.h"
+
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+
+#include "pjrt/compile_options.h"
+#include "pjrt/discovery.h"
+#include "pjrt/executable.h"
+#include "runtime/log.h"
+#include "runtime/metrics.h"
+
+namespace torch_tpu::runtime {
+namespace {
+
+PluginPaths& plugin_paths() {
+  static PluginPaths* const paths = new PluginPaths;
+  return *paths;
+}
+
+std::atomic<Session*> current{nullptr};
+std::atomic<pid_t> owner{0};
+std::mutex start_mutex;
+
+// Instruction sets that a compiled CPU program may use. Part of the disk key: a home folder moves between machines.
+std::string cpu_features() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(cpuinfo, line))
+    if (line.starts_with("flags") || line.starts_with("Features")) return line.substr(line.find(':') + 1);
+  return "unknown";
+}
+
+// Plugins of one platform name their version poorly ("cpu"), so the file itself counts.
+std::string file_identity(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return path;
+  return std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec);
+}
+
+// The option that XLA's CPU plugins know for virtual devices.
+int64_t virtual_devices() {
+  const char* text = std::getenv("TORCH_TPU_CPU_DEVICES");
+  if (!text || !*text) return 0;
+  char* end = nullptr;
+  const int64_t n = std::strtoll(text, &end, 10);
+  if (*end != '\0' || n < 1 || n > kMaxDevices)
+    throw std::runtime_error("TORCH_TPU_CPU_DEVICES=" + std::string(text) + " is not a number from 1 to " +
+                             std::to_string(kMaxDevices));
+  return n;
+}
+
+}  // namespace
+
+void set_plugin_paths(PluginPaths paths) { plugin_paths() = std::move(paths); }
+
+bool Session::started() { return current.load(std::memory_order_acquire) != nullptr; }
+
+bool Session::in_bad_fork() { return started() && owner.load() != ::getpid(); }
+
+Session& Session::get() {
+  Session* session = current.load(std::memory_order_acquire);
+  if (session && owner.load(std::memory_order_relaxed) == ::getpid()) [[likely]] return *session;
+  std::lock_guard lock(start_mutex);
+  session = current.load(std::memory_order_acquire);
+  if (in_bad_fork())
+    throw std::runtime_error(
+        "Cannot re-initialize the TPU backend in a forked subprocess. To use it with multiprocessing, you must use the "
+        "'spawn' start method (torch.multiprocessing.set_start_method('spawn'))");
+  if (!session) {
+    session = new Session;  // never destroyed: buffers may outlive static destruction
+    owner.store(::getpid());
+    current.store(session, std::memory_order_release);
+  }
+  return *session;
+}
+
+int Session::device_count() noexcept {
+  try {
+    if (started()) return get().num_devices();
+    const auto choice = pjrt::choose_plugin(plugin_paths().xla_cpu, plugin_paths().libtpu);
+    // A CPU plugin has as many devices as it is asked for; others must be asked.
+    if (choice.path == plugin_paths().xla_cpu) return static_cast<int>(std::max<int64_t>(1, virtual_devices()));
+    return get().num_devices();
+  } catch (const std::exception& e) {
+    log("session", LogLevel::kWarn, e.what());
+    return 0;
+  }
+}
+
+Session::Session() {
+  const auto choice = pjrt::choose_plugin(plugin_paths().xla_cpu, plugin_paths().libtpu);
+  plugin_path_ = choice.path;
+  plugin_reason_ = choice.reason;
+  if (!choice.warning.empty()) log("session", LogLevel::kWarn, choice.warning);
+  auto plugin = pjrt::Plugin::load(choice.path);
+  pjrt::NamedValues options;
+  // XLA's CPU plugins make several devices unless told otherwise; other plugins do not know the option.
+  const int64_t wanted = virtual_devices();
+  if (wanted > 0 || choice.path == plugin_paths().xla_cpu) options["cpu_device_count"] = std::max<int64_t>(wanted, 1);
+  client_ = pjrt::Client::create(plugin, options);
+  target_.platform =
+      client_->platform_name() == "tpu" ? lowering::Target::Platform::kTpu : lowering::Target::Platform::kCpu;
+
+  pjrt::CompileOptions compile;
+  compile.portable = true;
+  // Results keep the rounding that ATen's ops have one by one; the setting is per program, as XLA_FLAGS is fatal.
+  compile.env_overrides["xla_allow_excess_precision"] = false;
+  compile_options_ = compile.serialize();
+
+  fingerprint_ = "torch_tpu program 1\nplatform " + client_->platform_name() + " " + client_->platform_version() +
+                 "\nplugin " + file_identity(choice.path) + "\npjrt " + plugin->api_version() + " " + pjrt::to_string(plugin->attributes()) + "\ndevice " +
+                 std::string(client_->addressable_devices()[0].kind()) + "\n";
+  if (target_.is_cpu()) fingerprint_ += "cpu" + cpu_features() + "\n";
+  fingerprint_ += "options " + compile_options_ + "\n";
+  disk_cache_ = DiskCache::from_environment();
+  log("session", LogLevel::kInfo, "plugin " + plugin_path_ + " (" + plugin_reason_ + "), " +
+                                      std::to_string(num_devices()) + " device(s), " + client_->platform_version());
+}
+
+const pjrt::Device& Session::device(int index) const {
+  const auto& devices = client_->addressable_devices();
+  if (index < 0 || index >= static_cast<int>(devices.size()))
+    throw std::runtime_error("tpu:" + std::to_string(index) + " does not exist: there are " +
+                             std::to_string(devices.size()) + " devices (tpu:0 to tpu:" +
+                             std::to_string(devices.size() - 1) + ")");
+  return devices[static_cast<size_t>(index)];
+}
+
+int64_t Session::total_memory(int index) const {
+  if (auto stats = device(index).memory_stats(); stats && stats->bytes_limit) return *stats->bytes_limit;
+  struct sysinfo info;
+  if (::sysinfo(&info) != 0) return 0;
+  return static_cast<int64_t>(info.totalram) * info.mem_unit;
+}
+
+std::unique_ptr<pjrt::LoadedExecutable> Session::compile(const std::string& module_text) {
+  using clock = std::chrono::steady_clock;
+  const std::string key = fingerprint_ + module_text;
+  if (disk_cache_) {
+    const auto start = clock::now();
+    if (auto payload = disk_cache_->read(key)) {
+      try {
+        auto executable = client_->deserialize(*payload);
+        ++metrics().cache_hits_disk;
+        metrics().load_nanoseconds += (clock::now() - start).count();
+        return executable;
+      } catch (const pjrt::Error& e) {
+        ++metrics().disk_errors;
+        log("cache", LogLevel::kWarn, std::string("dropped an entry that the plugin refused: ") + e.what());
+        disk_cache_->remove(key);
+      }
+    }
+  }
+  if (log_enabled("compile", LogLevel::kDebug)) log("compile", LogLevel::kDebug, module_text);
+  const auto start = clock::now();
+  auto executable = client_->compile(module_text, compile_options_);
+  metrics().compile_nanoseconds += (clock::now() - start).count();
+  ++metrics().compiles;
+  if (disk_cache_) disk_cache_->write(key, executable->serialize());
+  return executable;
+}
+
+}  // namespace torch_tpu::runtime

@@ -1,0 +1,47 @@
+"""torch_tpu: a native PyTorch backend for TPUs. Importing torch is enough; this package loads itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+import torch
+
+__version__ = "0.1.0"
+
+_ENABLED = False
+
+
+def _plugin_file(package: str, *parts: str) -> str:
+    """The plugin's file in an installed package, without importing the package; '' when it is not there."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except ModuleNotFoundError:
+        return ""
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        path = os.path.join(folder, *parts)
+        if os.path.exists(path):
+            return path
+    return ""
+
+
+def _enable() -> None:
+    """Makes `torch.device("tpu")` and `torch.tpu` known to PyTorch. No plugin is loaded and no client is made yet."""
+    global _ENABLED
+    if _ENABLED:
+        return
+    _ENABLED = True
+    from torch_tpu import _C, tpu
+
+    _C.set_plugin_paths(_plugin_file("xla_plugins.xla_cpu_pjrt", "xla_cpu_pjrt.so"), _plugin_file("libtpu", "libtpu.so"))
+    tpu._modes.set_from_environment()
+    torch.utils.rename_privateuse1_backend("tpu")
+    torch._register_device_module("tpu", tpu)
+    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True, unsupported_dtype=[torch.quint8])
+
+
+def _autoload() -> None:
+    """Entry point of `torch.backends`: PyTorch calls it at the end of `import torch`."""
+
+
+_enable()
