@@ -31,12 +31,13 @@ def _enable() -> None:
     if _ENABLED:
         return
     _ENABLED = True
-    from torch_tpu import _C, tpu
+    from torch_tpu import _C, _printing, tpu
 
     _C.set_plugin_paths(_plugin_file("xla_plugins.xla_cpu_pjrt", "xla_cpu_pjrt.so"), _plugin_file("libtpu", "libtpu.so"))
     tpu._modes.set_from_environment()
     torch.utils.rename_privateuse1_backend("tpu")
     torch._register_device_module("tpu", tpu)
+    _printing.install()
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True, unsupported_dtype=[torch.quint8])
 
 

@@ -43,6 +43,11 @@ bool equals_default(const OpEntry::Argument& a, const ScalarValue& s) {
   return a.has_default && s.kind != ElementType::kC128 && s.as_double() == a.default_value;
 }
 
+// By position among the call's tensors: views whose offset does not fit the plain plan of their geometry. Empty for
+// nearly all calls.
+using Irregular = std::vector<bool>;
+bool is_irregular(const Irregular& irregular, size_t i) { return i < irregular.size() && irregular[i]; }
+
 // Fills a Call from the stack. Arguments are walked in schema order, so tensors and scalars get the same positions
 // here and in describe().
 class CallBuilder {
@@ -50,13 +55,13 @@ class CallBuilder {
   CallBuilder(const OpEntry& entry, at::ArrayRef<c10::IValue> arguments, Call& call)
       : entry_(entry), arguments_(arguments), call_(call) {}
 
-  void fill(uint64_t irregular, const lowering::Numerics& numerics) {
+  void fill(const Irregular& irregular, const lowering::Numerics& numerics) {
     call_.tensors.clear();
     call_.scalars.clear();
     call_.key.clear();
     call_.key.push_back(entry_.id);
     call_.key.push_back(numerics_word(numerics));
-    irregular_ = irregular;
+    irregular_ = &irregular;
     device_ = -1;
     for (size_t i = 0; i < arguments_.size(); ++i) add(entry_.arguments[i], arguments_[i]);
     if (device_ < 0) device_ = explicit_device_ >= 0 ? explicit_device_ : current_device();
@@ -164,7 +169,7 @@ class CallBuilder {
       call_.scalars.push_back(aten::scalar_of(t));
       call_.tensors.push_back(ref);
     }
-    append_tensor_key(call_, index, index < 64 && (irregular_ >> index & 1));
+    append_tensor_key(call_, index, is_irregular(*irregular_, index));
   }
 
   void add_tensors(const c10::IValue& v) {
@@ -221,7 +226,7 @@ class CallBuilder {
   const OpEntry& entry_;
   at::ArrayRef<c10::IValue> arguments_;
   Call& call_;
-  uint64_t irregular_ = 0;
+  const Irregular* irregular_ = nullptr;
   int device_ = -1, explicit_device_ = -1;
 };
 
@@ -231,11 +236,11 @@ class Describer {
   Describer(const OpEntry& entry, at::ArrayRef<c10::IValue> arguments, const Call& call)
       : entry_(entry), arguments_(arguments), call_(call) {}
 
-  CallDescription describe(uint64_t irregular) {
+  CallDescription describe(const Irregular& irregular) {
     description_.op = entry_.name;
     description_.lowering = entry_.lowering;
     for (size_t i = 0; i < call_.tensors.size(); ++i)
-      description_.irregular.push_back(i < 64 && (irregular >> i & 1));
+      description_.irregular.push_back(is_irregular(irregular, i));
     std::vector<std::pair<int, std::vector<int>>> written;  // result index -> tensors
     for (size_t i = 0; i < arguments_.size(); ++i) {
       const OpEntry::Argument& a = entry_.arguments[i];
@@ -456,7 +461,7 @@ void run_entry(const OpEntry& entry, torch::jit::Stack* stack) {
   const lowering::Numerics numerics = current_numerics();
   Call call;
   CallBuilder builder(entry, arguments, call);
-  uint64_t irregular = 0;
+  Irregular irregular;
   builder.fill(irregular, numerics);
   if (entry.writes_results && shares_storage(call)) check_overlap(entry, arguments);
 
@@ -481,9 +486,7 @@ void run_entry(const OpEntry& entry, torch::jit::Stack* stack) {
         program = runtime::build_program(call, description, hash);
       }
       starts.resize(static_cast<size_t>(program->num_starts));
-      int misfit = 0;
-      if (program->compute_starts(call, starts.data(), &misfit)) break;
-      irregular |= uint64_t{1} << misfit;
+      if (program->compute_starts(call, starts.data(), &irregular)) break;
       builder.fill(irregular, numerics);
     }
     if (hit) ++runtime::metrics().cache_hits_memory;

@@ -58,6 +58,14 @@ void copy_from_host(const at::Tensor& self, const at::Tensor& src) {
   copy_within_device(self, staged);
 }
 
+// The tensor without lazy conjugation and negation: computed into a new one.
+at::Tensor resolve_lazy_bits(const at::Tensor& t) {
+  at::Tensor out = t;
+  if (out.is_conj()) out = out.conj().conj_physical();
+  if (out.is_neg()) out = out._neg_view().neg();
+  return out;
+}
+
 void copy_to_host(const at::Tensor& self, const at::Tensor& src) {
   // Conjugation and negation are lazy bits of the view; the bytes are those of the base.
   at::Tensor view = host_view(src);
@@ -66,22 +74,36 @@ void copy_to_host(const at::Tensor& self, const at::Tensor& src) {
   at::Tensor(self).copy_(view);
 }
 
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool);
+
+// What is written through a lazily conjugated or negated view is conjugated or negated in memory.
+at::Tensor copy_into_lazy_view(const at::Tensor& src, const at::Tensor& dst) {
+  at::Tensor source = src.scalar_type() == dst.scalar_type() ? src : src.to(dst.scalar_type());
+  at::Tensor target = dst;
+  if (target.is_conj()) {
+    source = source.conj();
+    target = target.conj();
+  }
+  if (target.is_neg()) {
+    source = source._neg_view();
+    target = target._neg_view();
+  }
+  copy_from(source, target, false);
+  return dst;
+}
+
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool) {
   // `self` is the source here, as in the schema of aten::_copy_from.
   return translate_errors([&] {
     if (self.is_meta()) return dst;
+    if (is_device_tensor(dst) && (dst.is_conj() || dst.is_neg())) return copy_into_lazy_view(self, dst);
     if (dst.numel() == 0 && self.numel() == 0) return dst;
     if (!is_device_tensor(dst)) {
       copy_to_host(dst, self);
     } else if (!is_device_tensor(self)) {
-      if (dst.is_neg() || dst.is_conj()) {
-        copy_within_device(dst.is_conj() ? dst.conj() : dst._neg_view(),
-                           (dst.is_conj() ? self.conj() : self.neg()).to(dst.device()));
-      } else {
-        copy_from_host(dst, self);
-      }
+      copy_from_host(dst, self);
     } else {
-      at::Tensor source = self.is_conj() != dst.is_conj() ? self.resolve_conj().conj_physical() : self;
+      at::Tensor source = resolve_lazy_bits(self);
       if (storage_of(source).device != storage_of(dst).device) {
         at::Tensor whole = source.contiguous();
         runtime::Storage& s = storage_of(whole);
@@ -123,7 +145,7 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> format)
                        ? at::empty_strided(self.sizes(), self.strides(), self.options())
                        : at::empty_like(self, self.options(), f);
   translate_errors([&] {
-    if (self.numel() > 0) copy_within_device(out, self);
+    if (self.numel() > 0) copy_within_device(out, resolve_lazy_bits(self));
   });
   return out;
 }
@@ -136,6 +158,17 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_local_scalar_dense", &local_scalar_dense);
   m.impl("equal", &equal);
   m.impl("clone", &clone);
+}
+
+// PyTorch's fallbacks for lazy bits know from the schema what an op writes, and _copy_from's schema does not say that it
+// writes `dst`: they would hand it a resolved copy. The kernel minds the bits itself.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
 }
 
 }  // namespace torch_tpu::aten

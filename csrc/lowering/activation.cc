@@ -59,9 +59,7 @@ Value mish(Op& op) {
 }
 
 // min(max(x + 3, 0), 6)
-Value relu6_of_shifted(Value x) {
-  return minimum(maximum(x + 3.0, constant_like(x, 0)), constant_like(x, 6));
-}
+Value relu6_of_shifted(Value x) { return minimum(maximum(x + 3.0, constant_like(x, 0)), constant_like(x, 6)); }
 Value hardswish(Op& op) {
   Value x = opmath_tensor(op, "self");
   return x * relu6_of_shifted(x) / 6.0;

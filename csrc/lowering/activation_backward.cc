@@ -66,9 +66,9 @@ Value elu_backward(Op& op) {
   auto [g, x] = inputs(op, "grad_output", "self_or_result");
   Value scale = number(op, "scale", x), alpha = number(op, "alpha", x) * scale;
   Value input_scale = number(op, "input_scale", x);
-  Value negative = op.boolean("is_result") ? g * input_scale * (x + alpha)
-                                           : g * input_scale * alpha * exponential(x * input_scale);
-  return select(less_equal(x, 0), negative, g * scale);
+  Value negative =
+      op.boolean("is_result") ? g * input_scale * (x + alpha) : g * input_scale * alpha * exponential(x * input_scale);
+  return select(greater(x, 0), g * scale, negative);
 }
 
 Value gelu_backward(Op& op) {
@@ -89,7 +89,7 @@ Value gelu_backward(Op& op) {
 Value silu_backward(Op& op) {
   auto [g, x] = inputs(op);
   Value s = logistic(x), one = constant_like(x, 1);
-  return g * conjugate(s * (one + x * (one - s)));
+  return g * s * (one + x * (one - s));  // no conjugate, also for complex: as ATen
 }
 
 Value mish_backward(Op& op) {
@@ -101,7 +101,7 @@ Value mish_backward(Op& op) {
 Value hardswish_backward(Op& op) {
   auto [g, x] = inputs(op);
   Value middle = g * (x / 3.0 + 0.5);
-  return select(less_equal(x, -3), constant_like(g, 0), select(less(x, 3), middle, g));
+  return select(less_equal(x, -3), constant_like(g, 0), select(greater_equal(x, 3), g, middle));
 }
 
 Value hardsigmoid_backward(Op& op) {
@@ -112,9 +112,9 @@ Value hardsigmoid_backward(Op& op) {
 
 Value hardtanh_backward(Op& op) {
   auto [g, x] = inputs(op);
-  Value outside = logical_or(less_equal(x, rounded_number(op, "min_val", "self", x)),
-                             greater_equal(x, rounded_number(op, "max_val", "self", x)));
-  return select(outside, constant_like(g, 0), g);
+  Value inside = logical_and(greater(x, rounded_number(op, "min_val", "self", x)),
+                             less(x, rounded_number(op, "max_val", "self", x)));
+  return select(inside, g, constant_like(g, 0));
 }
 
 Value softplus_backward(Op& op) {
@@ -129,8 +129,8 @@ Value softplus_backward(Op& op) {
 Value shrink_backward(Op& op) {
   auto [g, x] = inputs(op, op.has("grad_output") ? "grad_output" : "grad_out");
   Value lambda = rounded_number(op, "lambd", "self", x);
-  Value inside = logical_and(greater_equal(x, negate(lambda)), less_equal(x, lambda));
-  return select(inside, constant_like(g, 0), g);
+  Value outside = logical_or(less(x, negate(lambda)), greater(x, lambda));
+  return select(outside, g, constant_like(g, 0));
 }
 
 Value log_sigmoid_backward(Op& op) {

@@ -188,12 +188,58 @@ Results transform_bias_rescale_qkv(Op& op) {
   return r;
 }
 
+// The inference path of nn.MultiheadAttention and nn.TransformerEncoderLayer.
+Results native_multi_head_attention(Op& op) {
+  const int64_t heads = op.integer("num_head"), embedding = op.integer("embed_dim");
+  const Dims& dims = op.dims("query");
+  const int64_t b = dims.at(0), t = dims.at(1), head = embedding / heads;
+  const ElementType e = op.element("query"), compute = opmath_type(e);
+  Builder& builder = op.builder();
+  const Dims score_dims{b, heads, t, t};
+  if (b * t == 0) {
+    Dims weight_dims = op.boolean("average_attn_weights") ? Dims{b, t, t} : score_dims;
+    return {constant(builder, e, 0, dims), op.boolean("need_weights") ? constant(builder, e, 0, weight_dims) : Value{}};
+  }
+  const char* names[3] = {"query", "key", "value"};
+  Value weight = op.tensor("qkv_weight"), bias = op.tensor("qkv_bias", compute);
+  Value parts[3];
+  for (int64_t i = 0; i < 3; ++i) {
+    Value x = reshape(op.tensor(names[i]), {b * t, embedding});
+    Value rows = slice_dim(weight, 0, i * embedding, (i + 1) * embedding);
+    x = contract(op, x, rows, {{}, {}, {1}, {1}});
+    x = add(x, like(x, slice_dim(bias, 0, i * embedding, (i + 1) * embedding)));
+    if (i == 0) x = multiply(x, constant_like(x, 1.0 / std::sqrt(static_cast<double>(head))));
+    x = stablehlo::transpose(reshape(convert(x, e), {b, t, heads, head}), {0, 2, 1, 3});
+    parts[i] = reshape(x, {b * heads, t, head});
+  }
+  Value scores = reshape(contract(op, parts[0], parts[1], {{0}, {0}, {2}, {2}}), score_dims);
+  if (op.has("mask")) {
+    // true leaves out; [t, t] for all heads, [b, t] for keys (type 1), or the scores' own dims.
+    Value mask = op.tensor("mask", ElementType::kPred);
+    const bool keys = mask.rank() == 2 && op.integer_or("mask_type", -1) == 1;
+    mask = keys ? broadcast_in_dim(mask, score_dims, {0, 3}) : broadcast_to(mask, score_dims);
+    scores = select(mask, lowest(builder, compute, score_dims), scores);
+  }
+  auto over_keys = [&](Value rows) { return broadcast_in_dim(rows, score_dims, {0, 1, 2}); };
+  Value exponent = exponential(subtract(scores, over_keys(reduce_max(scores, {3}))));
+  Value p = convert(divide(exponent, over_keys(reduce_sum(exponent, {3}))), e);
+  Value context = batch_product(op, reshape(p, {b * heads, t, t}), parts[2]);
+  context = stablehlo::transpose(reshape(convert(context, e), {b, heads, t, head}), {0, 2, 1, 3});
+  Value out = contract(op, reshape(context, {b * t, embedding}), op.tensor("proj_weight"), {{}, {}, {1}, {1}});
+  out = convert(reshape(add(out, like(out, op.tensor("proj_bias", compute))), dims), e);
+  if (!op.boolean("need_weights")) return {out, Value{}};
+  if (!op.boolean("average_attn_weights")) return {out, p};
+  Value mean = sum_opmath(p, {1});
+  return {out, convert(divide(mean, constant_like(mean, heads)), e)};
+}
+
 }  // namespace
 
 void register_attention(Registry& r) {
   r.add("_scaled_dot_product_fused_attention_overrideable", attention_forward);
   r.add("_scaled_dot_product_fused_attention_overrideable_backward", attention_backward).structural({"dropout_p"});
   r.add("_transform_bias_rescale_qkv", transform_bias_rescale_qkv);
+  r.add("_native_multi_head_attention", native_multi_head_attention);
 }
 
 }  // namespace torch_tpu::lowering

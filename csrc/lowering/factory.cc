@@ -14,9 +14,7 @@ using stablehlo::iota;
 
 ElementType dtype_of(const Op& op) { return op.dtype("dtype").value_or(op.numerics().default_float); }
 
-Value fill(Op& op) {
-  return broadcast_to(operand(op, "value", op.element("self")), op.dims("self"));
-}
+Value fill(Op& op) { return broadcast_to(operand(op, "value", op.element("self")), op.dims("self")); }
 
 Value zero(Op& op) { return constant(op.builder(), op.element("self"), 0, op.dims("self")); }
 
@@ -27,9 +25,9 @@ Value zeros(Op& op) { return constant(op.builder(), dtype_of(op), 0, op.integers
 // start + i step: whole numbers in int64, others in double, as ATen accumulates on CPU (reduced floats in f32).
 Value arange(Op& op) {
   const ElementType t = dtype_of(op);
-  const ElementType wide = !is_floating(t)        ? ElementType::kS64
+  const ElementType wide = !is_floating(t)       ? ElementType::kS64
                            : is_reduced_float(t) ? ElementType::kF32
-                                                  : ElementType::kF64;
+                                                 : ElementType::kF64;
   Value index = iota(op.builder(), wide, {op.integer("size")}, 0);
   Value step = like(index, op.scalar("step", wide)), start = like(index, op.scalar("start", wide));
   return convert(start + index * step, t);
@@ -49,14 +47,10 @@ Value linear_steps(Value start, Value end, int64_t steps) {
 }
 
 // The type that ATen steps in: double for integers.
-ElementType step_type(ElementType t) {
-  return is_floating(t) || is_complex(t) ? opmath_type(t) : ElementType::kF64;
-}
+ElementType step_type(ElementType t) { return is_floating(t) || is_complex(t) ? opmath_type(t) : ElementType::kF64; }
 
 // A bound is a number of the result's type first.
-Value bound(const Op& op, std::string_view arg, ElementType t) {
-  return convert(operand(op, arg, t), step_type(t));
-}
+Value bound(const Op& op, std::string_view arg, ElementType t) { return convert(operand(op, arg, t), step_type(t)); }
 
 Value linspace(Op& op) {
   const ElementType t = dtype_of(op);

@@ -81,9 +81,11 @@ Value polynomial(Value x, std::initializer_list<double> coefficients) {  // high
 Axis make_axis(Value grid, int64_t size, int64_t interpolation, int64_t padding, bool align) {
   Axis axis;
   const double extent = static_cast<double>(align ? size - 1 : size);
-  Value x = align ? multiply(divide(add(grid, scalar_like(grid, 1)), scalar_like(grid, 2)), scalar_like(grid, extent))
-                  : divide(subtract(multiply(add(grid, scalar_like(grid, 1)), scalar_like(grid, extent)), scalar_like(grid, 1)),
-                           scalar_like(grid, 2));
+  Value x =
+      align
+          ? multiply(divide(add(grid, scalar_like(grid, 1)), scalar_like(grid, 2)), scalar_like(grid, extent))
+          : divide(subtract(multiply(add(grid, scalar_like(grid, 1)), scalar_like(grid, extent)), scalar_like(grid, 1)),
+                   scalar_like(grid, 2));
   axis.factor = scalar_like(grid, extent / 2);
   Value zero = scalar_like(x, 0), one = scalar_like(x, 1);
   if (interpolation == kCubic) {
@@ -226,8 +228,8 @@ Results grid_sampler_backward(Op& op) {
     d.inserted_window_dims = {0, 1};
     d.scatter_dims_to_operand_dims = {0, 1};
     d.index_vector_dim = 2;
-    Value sum = scatter(constant(b, s.compute, 0, {s.n, s.pixels, s.c}), concatenate(pair, 2),
-                        concatenate(updates, 1), d, stablehlo::add);
+    Value sum = scatter(constant(b, s.compute, 0, {s.n, s.pixels, s.c}), concatenate(pair, 2), concatenate(updates, 1),
+                        d, stablehlo::add);
     r[0] = convert(reshape(stablehlo::transpose(sum, {0, 2, 1}), op.dims("input")), t);
   }
   if (mask[1]) {

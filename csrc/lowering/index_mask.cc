@@ -78,19 +78,6 @@ Value nonzero_static(Op& op) {
   return concatenate(coordinates, 1);
 }
 
-// Element i, repeats[i] times. Each end of a run adds one to what comes after it.
-Value repeat_interleave(Op& op) {
-  if (!op.has("output_size"))
-    throw Unsupported("repeat_interleave with a tensor of repeats needs output_size: the size depends on data");
-  Value repeats = op.tensor("repeats");
-  const int64_t size = op.integer("output_size"), n = repeats.numel();
-  const ElementType type = repeats.element();
-  Value base = zeros(op.builder(), type, {size});
-  if (n <= 1 || size == 0) return base;
-  Value ends = slice_dim(prefix_sum(repeats), 0, 0, n - 1);
-  return prefix_sum(scatter_slices(base, 0, ends, constant(op.builder(), type, 1, {n - 1}), add));
-}
-
 }  // namespace
 
 void register_index_mask(Registry& r) {
@@ -99,7 +86,6 @@ void register_index_mask(Registry& r) {
   r.add("masked_scatter", masked_scatter);
   r.add("masked_scatter_backward", masked_scatter_backward);
   r.add("nonzero_static", nonzero_static).runtime({"fill_value"});
-  r.add("repeat_interleave.Tensor", repeat_interleave);
 }
 
 }  // namespace torch_tpu::lowering

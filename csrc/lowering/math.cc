@@ -94,8 +94,7 @@ Value hurwitz_zeta(Value s, Value q) {
       [](std::span<const Value> v) {
         Value term = power(add(v[3], v[1]), negate(v[2]));
         Value active = less(v[1], v[4]);
-        return std::vector<Value>{select(active, add(v[0], term), v[0]), v[1] + 1.0, v[2], v[3],
-                                  v[4]};
+        return std::vector<Value>{select(active, add(v[0], term), v[0]), v[1] + 1.0, v[2], v[3], v[4]};
       });
   Value sum = state[0];
   Value a = q + negative_terms;
@@ -106,9 +105,15 @@ Value hurwitz_zeta(Value s, Value q) {
   Value power_s = power(a, negate(s));
   Value tail = a * power_s / (s - 1.0) + power_s * 0.5;
   // B_2k / (2k)! s (s+1) ... (s+2k-2) a^(-s-2k+1)
-  constexpr double kBernoulli[] = {1.0 / 12,           -1.0 / 720,          1.0 / 30240,           -1.0 / 1209600,
-                                   1.0 / 47900160,     -691.0 / 1307674368000.0, 1.0 / 74724249600.0,
-                                   -3617.0 / 10670622842880000.0, 43867.0 / 5109094217170944000.0};
+  constexpr double kBernoulli[] = {1.0 / 12,
+                                   -1.0 / 720,
+                                   1.0 / 30240,
+                                   -1.0 / 1209600,
+                                   1.0 / 47900160,
+                                   -691.0 / 1307674368000.0,
+                                   1.0 / 74724249600.0,
+                                   -3617.0 / 10670622842880000.0,
+                                   43867.0 / 5109094217170944000.0};
   Value factor = s * power_s / a;
   Value inverse_square = 1.0 / (a * a);
   for (int k = 0; k < 9; ++k) {
@@ -118,11 +123,11 @@ Value hurwitz_zeta(Value s, Value q) {
   Value result = sum + tail;
   // a^-s underflows to 0 and the tail to 0 * inf for great s: the leading terms are the sum.
   result = select(is_nan(tail), sum, result);
+  result = select(logical_or(is_nan(s), is_nan(q)), std::nan(""), result);
   result = select(logical_and(less_equal(q, 0), not_equal(s, floor(s))), std::nan(""), result);
   result = select(logical_and(less_equal(q, 0), equal(q, floor(q))), kInf, result);
   result = select(less(s, 1), std::nan(""), result);
-  result = select(equal(s, 1), kInf, result);
-  return select(logical_or(is_nan(s), is_nan(q)), std::nan(""), result);
+  return select(equal(s, 1), kInf, result);
 }
 
 Value trigamma(Value x) {
@@ -159,8 +164,7 @@ QuotientRemainder long_division(Value x, Value y) {
         Value r = logical_or(shift_left(v[2], one), shift_right_logical(v[3], constant_like(v[3], 63)));
         Value fits = logical_or(not_equal(high, constant_like(high, 0)), greater_equal(r, v[4]));
         Value q = shift_left(v[1], one);
-        return std::vector<Value>{add(v[0], constant(b, ElementType::kS32, 1)),
-                                  select(fits, logical_or(q, one), q),
+        return std::vector<Value>{add(v[0], constant(b, ElementType::kS32, 1)), select(fits, logical_or(q, one), q),
                                   select(fits, subtract(r, v[4]), r), shift_left(v[3], one), v[4]};
       });
   return {state[1], state[2]};
@@ -175,8 +179,7 @@ QuotientRemainder divide_integers(const Target& target, Value x, Value y) {
   auto magnitude = [](Value v) { return convert(abs(v), ElementType::kU64); };
   QuotientRemainder u = long_division(magnitude(x), magnitude(y));
   Value q = convert(u.quotient, x.element()), r = convert(u.remainder, x.element());
-  return {select(not_equal(x_negative, y_negative), negate(q), q),
-          select(x_negative, negate(r), r)};
+  return {select(not_equal(x_negative, y_negative), negate(q), q), select(x_negative, negate(r), r)};
 }
 
 }  // namespace torch_tpu::lowering

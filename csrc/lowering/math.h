@@ -33,15 +33,15 @@ ElementType special_type(const Target& target, ElementType type);
 Value sign_bit(const Target& target, Value x);
 // |x| with the sign bit of y.
 Value copy_sign(const Target& target, Value x, Value y);
-Value truncate(Value x);  // toward zero
+Value truncate(Value x);     // toward zero
 Value any(Value predicate);  // rank 0: whether some element is true
 Value conjugate(Value x);
 
 // c[0] + c[1] T1(t) + c[2] T2(t) + ... for t in [-1, 1].
 Value chebyshev_series(Value t, std::span<const double> coefficients);
 
-Value erfcx(Value x);             // exp(x^2) erfc(x)
-Value log_ndtr(Value x);          // logarithm of the normal distribution function
+Value erfcx(Value x);     // exp(x^2) erfc(x)
+Value log_ndtr(Value x);  // logarithm of the normal distribution function
 Value hurwitz_zeta(Value s, Value q);
 Value trigamma(Value x);
 

@@ -86,9 +86,8 @@ Value linalg_cross(Op& op) {
   Value x = op.tensor("self", compute), y = op.tensor("other", compute);
   broadcast_all({&x, &y});
   const int64_t dim = wrap_dim(op.integer("dim"), x.rank());
-  return convert(subtract(multiply(rotate3(x, dim, 1), rotate3(y, dim, 2)),
-                          multiply(rotate3(x, dim, 2), rotate3(y, dim, 1))),
-                 t);
+  return convert(
+      subtract(multiply(rotate3(x, dim, 1), rotate3(y, dim, 2)), multiply(rotate3(x, dim, 2), rotate3(y, dim, 1))), t);
 }
 
 }  // namespace

@@ -123,20 +123,32 @@ Value integer_power(Value x, uint64_t n) {
   return result.defined() ? result : constant_like(x, 1);
 }
 
-Value power_of(Value x, Value y) {
-  if (!is_integer(x.element())) {
-    if (!is_complex(x.element())) return power(x, y);
-    // 0^0 = 1 also for complex numbers.
-    return select(stablehlo::equal(y, constant_like(y, 0)), constant_like(x, 1), power(x, y));
+// x^y modulo the width, y >= 0: one squaring a bit. XLA's own integer power stops after the first bits.
+Value wrapping_power(Value x, Value y) {
+  Value result = constant_like(x, 1), square = x;
+  const int bits = static_cast<int>(byte_size(y.element())) * 8 - (is_signed_integer(y.element()) ? 1 : 0);
+  for (int k = 0; k < bits; ++k) {
+    Value bit = logical_and(shift_right_logical(y, constant_like(y, k)), constant_like(y, 1));
+    result = select(not_equal(bit, 0), result * square, result);
+    square = square * square;
   }
-  if (is_unsigned_integer(y.element())) return power(x, y);
+  return result;
+}
+
+Value power_of(Value x, Value y) {
+  if (is_complex(x.element())) {
+    // Zero has no logarithm: 0^0 is 1 and 0^y is 0 where the real part of y is positive.
+    Value zero = logical_and(stablehlo::equal(x, constant_like(x, 0)), greater(real(y), 0));
+    Value result = select(zero, constant_like(x, 0), power(x, y));
+    return select(stablehlo::equal(y, constant_like(y, 0)), constant_like(x, 1), result);
+  }
+  if (!is_integer(x.element())) return power(x, y);
+  if (is_unsigned_integer(y.element())) return wrapping_power(x, y);
   // Negative exponents: the reciprocal, rounded toward zero.
   Value odd = not_equal(logical_and(y, constant_like(y, 1)), 0);
   Value reciprocal = select(equal(x, 1), x, constant_like(x, 0));
-  if (is_signed_integer(x.element()))
-    reciprocal = select(equal(x, -1), select(odd, x, constant_like(x, 1)), reciprocal);
-  Value negative = less(y, 0);
-  return select(negative, reciprocal, power(x, select(negative, constant_like(y, 0), y)));
+  reciprocal = select(equal(x, -1), select(odd, x, constant_like(x, 1)), reciprocal);
+  return select(less(y, 0), reciprocal, wrapping_power(x, y));
 }
 
 Value pow_tensor_tensor(Op& op) {
@@ -165,7 +177,7 @@ Value pow_tensor_scalar(Op& op) {
   if (e == -0.5) return is_complex(t) ? inverse(sqrt(x)) : rsqrt(x);
   if (e == -1.0) return inverse(x);
   if (e == -2.0) return inverse(x * x);
-  return power(x, constant(op.builder(), t, e, x.dims()));
+  return power_of(x, constant(op.builder(), t, e, x.dims()));
 }
 
 Value pow_scalar(Op& op) { return pow_tensor_tensor(op); }

@@ -102,11 +102,8 @@ Value round_decimals(Op& op) {
   const int64_t decimals = op.integer("decimals");
   Value x = op.tensor("self", opmath_type(t));
   if (decimals == 0) return round_nearest_even(x);
-  // ATen rounds each step to the tensor's type.
-  auto narrow = [&](Value v) { return convert(convert(v, t), v.element()); };
-  const double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
-  Value factor = narrow(constant_like(x, scale));
-  Value scaled = round_nearest_even(narrow(decimals < 0 ? x / factor : x * factor));
+  Value factor = constant_like(x, std::pow(10.0, static_cast<double>(std::abs(decimals))));
+  Value scaled = round_nearest_even(decimals < 0 ? x / factor : x * factor);
   return decimals < 0 ? scaled * factor : scaled / factor;
 }
 

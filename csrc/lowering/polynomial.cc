@@ -107,10 +107,9 @@ Value hermite(Op& op) {
 Value laguerre(Op& op) {
   auto [x, n] = polynomial_operands(op);
   Value zero = equal(x, 0);
-  Value result = recurrence(x, select(zero, 0.0, n), constant_like(x, 1.0), 1.0 - x,
-                            [](Value k, Value p, Value q, Value t) {
-                              return ((k + k + 1.0 - t) * p - k * q) / (k + 1.0);
-                            });
+  Value result =
+      recurrence(x, select(zero, 0.0, n), constant_like(x, 1.0), 1.0 - x,
+                 [](Value k, Value p, Value q, Value t) { return ((k + k + 1.0 - t) * p - k * q) / (k + 1.0); });
   return select(less(n, 0), 0.0, result);
 }
 

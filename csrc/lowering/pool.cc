@@ -42,7 +42,9 @@ int64_t plane_elements(const Dims& spatial) {
   return n;
 }
 
-int64_t plane_count(const Dims& dims, size_t n) { return plane_elements(Dims(dims.begin(), dims.end() - static_cast<int64_t>(n))); }
+int64_t plane_count(const Dims& dims, size_t n) {
+  return plane_elements(Dims(dims.begin(), dims.end() - static_cast<int64_t>(n)));
+}
 
 Value gradient_by_index(Value grad, Value indices, const Dims& input, size_t n) {
   const Dims spatial(input.end() - static_cast<int64_t>(n), input.end());
@@ -68,7 +70,8 @@ Best max_stage(Best x, int64_t dim, size_t i, const SlidingWindow& w, int64_t pl
 
   if (kernel > kMaxUnrolled) {
     // All window positions side by side, then one reduction.
-    Value position = multiply(iota(b, index_type, x.value.dims(), dim), constant(b, index_type, plane_stride, x.value.dims()));
+    Value position =
+        multiply(iota(b, index_type, x.value.dims(), dim), constant(b, index_type, plane_stride, x.value.dims()));
     Value index = x.index.defined() ? add(x.index, position) : position;
     Value values = pad_windows(x.value, one, lowest(b, x.value.element()));
     index = pad_windows(index, one, highest(b, index_type));

@@ -82,7 +82,8 @@ Best max_stage(Best x, int64_t dim, int64_t output, int64_t plane_stride, Elemen
   constexpr int64_t kMaxUnrolled = 32;
   Builder& b = x.value.builder();
   const int64_t input = x.value.dim(static_cast<int>(dim));
-  Value position = multiply(iota(b, index_type, x.value.dims(), dim), constant(b, index_type, plane_stride, x.value.dims()));
+  Value position =
+      multiply(iota(b, index_type, x.value.dims(), dim), constant(b, index_type, plane_stride, x.value.dims()));
   Value index = x.index.defined() ? add(x.index, position) : position;
   int64_t longest = 0;
   for (int64_t o = 0; o < output; ++o)

@@ -1,8 +1,9 @@
 // Max unpooling and fractional max pooling.
+#include "lowering/pool.h"
+
 #include <algorithm>
 
 #include "lowering/helpers.h"
-#include "lowering/pool.h"
 #include "lowering/registry.h"
 
 namespace torch_tpu::lowering {
@@ -16,7 +17,8 @@ Value max_unpool(Op& op, size_t n) {
   const int64_t planes = plane_count(x.dims(), n), size = plane_elements(output);
   const Dims result = with_spatial(x.dims(), output);
   if (x.numel() == 0) return constant(op.builder(), x.element(), 0, result);
-  Value bad = logical_or(less(indices, constant_like(indices, 0)), greater_equal(indices, constant_like(indices, size)));
+  Value bad =
+      logical_or(less(indices, constant_like(indices, 0)), greater_equal(indices, constant_like(indices, size)));
   op.context().report_out_of_bounds(reduce_or(bad, all_dims(bad.rank())));
   return reshape(scatter_planes(x, indices, planes, size, [](Value, Value update) { return update; }), result);
 }

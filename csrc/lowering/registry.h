@@ -27,6 +27,8 @@ struct Lowering {
   std::vector<std::string> hidden_writes;
   // Results follow the dense strides of this argument when they have its dims (where no meta kernel says otherwise).
   std::string strides_of;
+  // Images (4-D, 5-D results) are channels-last where one of these arguments is, as convolutions have it on the CPU.
+  std::vector<std::string> image_format_of;
   // An op of this project's own, which is not in the dispatcher (called by the ATen bridge).
   bool internal = false;
 
@@ -36,6 +38,7 @@ struct Lowering {
   Lowering& runtime(std::vector<std::string> names) { return runtime_integers = std::move(names), *this; }
   Lowering& mutates(std::vector<std::string> names) { return hidden_writes = std::move(names), *this; }
   Lowering& like(std::string argument) { return strides_of = std::move(argument), *this; }
+  Lowering& image_format(std::vector<std::string> names) { return image_format_of = std::move(names), *this; }
 };
 
 class Registry {

@@ -50,8 +50,7 @@ Value logaddexp(Op& op) {
     Value swap = less(real(x), real(y));
     Value high = select(swap, y, x), low = select(swap, x, y);
     Value result = high + log_plus_one(exponential((low - high) * scale)) / scale;
-    Value same_infinity =
-        logical_and(stablehlo::equal(x, y), logical_or(is_inf(real(x)), is_inf(imag(x))));
+    Value same_infinity = logical_and(stablehlo::equal(x, y), logical_or(is_inf(real(x)), is_inf(imag(x))));
     return select(same_infinity, x, result);
   }
   Value high = maximum(x, y);
@@ -128,9 +127,7 @@ Value lower_series(Value a, Value x) {
   Value one = constant_like(x, 1.0);
   auto state = while_loop(
       std::vector<Value>{one, one, constant_like(x, 0.0), a, x},  // sum, term, n, a, x
-      [&](std::span<const Value> v) {
-        return any(logical_and(greater(v[1], v[0] * eps), less(v[2], 3000)));
-      },
+      [&](std::span<const Value> v) { return any(logical_and(greater(v[1], v[0] * eps), less(v[2], 3000))); },
       [](std::span<const Value> v) {
         Value n = v[2] + 1.0;
         Value term = v[1] * v[4] / (v[3] + n);
@@ -164,9 +161,7 @@ Value upper_fraction(Value a, Value x) {
   // h, c, d, b, n, a, and the last factor's distance from 1
   auto state = while_loop(
       std::vector<Value>{d0, far, d0, b0, constant_like(x, 0.0), a, constant_like(x, 1.0)},
-      [&](std::span<const Value> v) {
-        return any(logical_and(greater(abs(v[6]), eps), less(v[4], 3000)));
-      },
+      [&](std::span<const Value> v) { return any(logical_and(greater(abs(v[6]), eps), less(v[4], 3000))); },
       [](std::span<const Value> v) {
         Value n = v[4] + 1.0;
         Value an = negate(n) * (n - v[5]);
@@ -180,8 +175,8 @@ Value upper_fraction(Value a, Value x) {
   return gamma_density(a, x) * state[0];
 }
 
-// Q for small a and x, where 1 - P would cancel: Gamma(a) Q = Gamma(a) - x^a sum (-x)^n / (n! (a + n)) in a form without
-// the poles of both terms.
+// Q for small a and x, where 1 - P would cancel: Gamma(a) Q = Gamma(a) - x^a sum (-x)^n / (n! (a + n)) in a form
+// without the poles of both terms.
 Value upper_small(Value a, Value x) {
   Value log_x = log(x);
   Value sum = constant_like(x, 0.0), factor = constant_like(x, 1.0);
@@ -218,13 +213,14 @@ Value incomplete_gamma(Op& op) {
   const double at_zero = kUpper ? 1 : 0;
   const double at_infinity = 1 - at_zero;
   auto fill = [&](Value where, double value) { result = select(where, value, result); };
+  fill(logical_or(is_nan(a), is_nan(x)), kNaN);
   fill(equal(x, 0), at_zero);
-  fill(equal(a, 0), at_infinity);
+  fill(logical_and(equal(a, 0), greater(x, 0)), at_infinity);
   fill(equal(x, kInf), at_infinity);
   fill(equal(a, kInf), at_zero);
   fill(logical_and(equal(a, kInf), equal(x, kInf)), kNaN);
   fill(logical_and(equal(a, 0), equal(x, 0)), kNaN);
-  return select(logical_or(logical_or(less(x, 0), less(a, 0)), logical_or(is_nan(a), is_nan(x))), kNaN, result);
+  return select(logical_or(less(x, 0), less(a, 0)), kNaN, result);
 }
 
 }  // namespace

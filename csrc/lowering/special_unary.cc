@@ -1,7 +1,5 @@
 // Bessel and Airy functions, from the Chebyshev fits of special_tables.h. Computed in f64 on CPU, f32 on TPU unless the
 // tensor is f64.
-#include "lowering/special_tables.h"
-
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -9,6 +7,7 @@
 #include "lowering/helpers.h"
 #include "lowering/math.h"
 #include "lowering/registry.h"
+#include "lowering/special_tables.h"
 
 namespace torch_tpu::lowering {
 namespace {
@@ -42,16 +41,9 @@ Value i1e(Value x) {
   return select(less(x, 0), negate(result), result);
 }
 
-// Where exp overflows the scaled value goes to zero at infinity: their product is infinite.
-Value unscale(Value x, Value scaled) {
-  Value a = abs(x);
-  Value product = exponential(a) * scaled;
-  Value edge = select(less(scaled, 0), constant_like(x, -kInf), constant_like(x, kInf));
-  edge = select(logical_and(equal(scaled, 0), less(x, 0)), -kInf, edge);
-  return select(equal(a, kInf), edge, product);
-}
-Value i0(Value x) { return unscale(abs(x), i0e(x)); }
-Value i1(Value x) { return unscale(x, i1e(x)); }
+// As ATen's, NaN at infinity.
+Value i0(Value x) { return i0e(x) * exponential(abs(x)); }
+Value i1(Value x) { return i1e(x) * exponential(abs(x)); }
 
 template <int kOrder, bool kScaled>
 Value modified_k(Value x) {
@@ -65,7 +57,8 @@ Value modified_k(Value x) {
                                   : chebyshev_series(t, kK1Small) / s + log_half * i1e(s) * growth;
   if (kScaled) small_value = small_value * growth;
   Value l = select(large, x, 2.0);
-  Value large_value = chebyshev_series(4.0 / l - 1.0, kOrder == 0 ? std::span<const double>(kK0Large) : kK1Large) * rsqrt(l);
+  Value large_value =
+      chebyshev_series(4.0 / l - 1.0, kOrder == 0 ? std::span<const double>(kK0Large) : kK1Large) * rsqrt(l);
   if (!kScaled) large_value = large_value * exponential(negate(l));
   Value result = select(large, large_value, small_value);
   result = select(less(x, 0), std::nan(""), result);
@@ -83,8 +76,7 @@ Value bessel_large(Value x, int order, bool second_kind) {
   Value c = cosine(x), s = sine(x);
   Value phase_cos = order == 0 ? c + s : s - c, phase_sin = order == 0 ? s - c : negate(s + c);
   Value wave = second_kind ? p * phase_sin + q * phase_cos : p * phase_cos - q * phase_sin;
-  Value result = wave * rsqrt(x * kPi);
-  return select(equal(x, kInf), 0.0, result);
+  return wave * rsqrt(x * kPi);
 }
 
 Value bessel_j_small(Value x, int order) {
@@ -95,8 +87,8 @@ Value bessel_j_small(Value x, int order) {
 template <int kOrder>
 Value bessel_j(Value x) {
   Value a = abs(x), large = greater(a, 8);
-  Value result = select(large, bessel_large(select(large, a, 8.0), kOrder, false),
-                        bessel_j_small(select(large, 8.0, a), kOrder));
+  Value result =
+      select(large, bessel_large(select(large, a, 8.0), kOrder, false), bessel_j_small(select(large, 8.0, a), kOrder));
   return kOrder == 1 ? select(less(x, 0), negate(result), result) : result;
 }
 
@@ -136,8 +128,9 @@ Value airy_ai(Value x) {
   // sin and cos of z + pi/4
   Value c = cosine(zn), s = sine(zn);
   Value phase_sin = (s + c) * (std::numbers::sqrt2 / 2), phase_cos = (c - s) * (std::numbers::sqrt2 / 2);
-  Value left = (chebyshev_series(t, kAiryNegativeP) * phase_sin - chebyshev_series(t, kAiryNegativeQ) / zn * phase_cos) /
-               (sqrt(sqrt(n)) * std::sqrt(kPi));
+  Value left =
+      (chebyshev_series(t, kAiryNegativeP) * phase_sin - chebyshev_series(t, kAiryNegativeQ) / zn * phase_cos) /
+      (sqrt(sqrt(n)) * std::sqrt(kPi));
   Value result = select(positive, right, select(negative, left, middle));
   // As ATen: infinities give NaN, what underflows gives 0.
   result = select(greater(x, 103.892), 0.0, result);

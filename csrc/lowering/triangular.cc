@@ -60,9 +60,7 @@ Value adjoint(Value x) {
 }
 
 // The factor; a matrix that is not positive definite gives NaN.
-Value factor(Value a, bool upper) {
-  return a.numel() == 0 ? a : triangle(stablehlo::cholesky(a, !upper), !upper);
-}
+Value factor(Value a, bool upper) { return a.numel() == 0 ? a : triangle(stablehlo::cholesky(a, !upper), !upper); }
 
 // 1 + the first pivot that is not positive, 0 if there is none: LAPACK's info. Elimination column by column, run only
 // when some factor failed.
@@ -88,8 +86,8 @@ Value first_bad_pivot(Value a, bool upper) {
     Value next = add(j, constant(b, ElementType::kS32, 1));
     Value bad = logical_and(equal(s[2], constant_like(s[2], 0)), logical_not(good));
     Value info = select(bad, broadcast_to(next, {count}), s[2]);
-    Value update = divide(multiply(broadcast_to(column, m.dims()), broadcast_to(row, m.dims())),
-                          broadcast_to(pivot, m.dims()));
+    Value update =
+        divide(multiply(broadcast_to(column, m.dims()), broadcast_to(row, m.dims())), broadcast_to(pivot, m.dims()));
     return {next, subtract(m, update), info};
   };
   auto more = [&](std::span<const Value> s) { return less(s[0], constant(b, ElementType::kS32, n)); };
@@ -105,7 +103,8 @@ Results linalg_cholesky_ex(Op& op) {
   Value l = factor(a, upper);
   Value failed = reduce_or(is_nan(l), all_dims(l.rank()));
   Value info = if_then_else(
-      failed, [&] { return std::vector<Value>{first_bad_pivot(a, upper)}; }, [&] { return std::vector<Value>{none}; })[0];
+      failed, [&] { return std::vector<Value>{first_bad_pivot(a, upper)}; },
+      [&] { return std::vector<Value>{none}; })[0];
   return {l, info};
 }
 

@@ -14,7 +14,8 @@ using namespace stablehlo;
 
 enum class Mode { kNearest, kNearestExact, kLinear, kCubic, kLinearAntialias, kCubicAntialias };
 
-constexpr const char* kScaleNames[3][3] = {{"scales", "", ""}, {"scales_h", "scales_w", ""}, {"scales_d", "scales_h", "scales_w"}};
+constexpr const char* kScaleNames[3][3] = {
+    {"scales", "", ""}, {"scales_h", "scales_w", ""}, {"scales_d", "scales_h", "scales_w"}};
 
 // Tables in ATen's own arithmetic: T is float, or double for f64 tensors.
 template <typename T>
@@ -93,12 +94,24 @@ struct Tables {
     Resampling r;
     r.input = input;
     for (int64_t o = 0; o < output; ++o) switch (mode) {
-        case Mode::kNearest: r.taps.push_back(nearest(o, false)); break;
-        case Mode::kNearestExact: r.taps.push_back(nearest(o, true)); break;
-        case Mode::kLinear: r.taps.push_back(linear(o)); break;
-        case Mode::kCubic: r.taps.push_back(cubic(o)); break;
-        case Mode::kLinearAntialias: r.taps.push_back(antialias(o, false)); break;
-        case Mode::kCubicAntialias: r.taps.push_back(antialias(o, true)); break;
+        case Mode::kNearest:
+          r.taps.push_back(nearest(o, false));
+          break;
+        case Mode::kNearestExact:
+          r.taps.push_back(nearest(o, true));
+          break;
+        case Mode::kLinear:
+          r.taps.push_back(linear(o));
+          break;
+        case Mode::kCubic:
+          r.taps.push_back(cubic(o));
+          break;
+        case Mode::kLinearAntialias:
+          r.taps.push_back(antialias(o, false));
+          break;
+        case Mode::kCubicAntialias:
+          r.taps.push_back(antialias(o, true));
+          break;
       }
     return r;
   }
@@ -108,8 +121,8 @@ Resampling table(const Op& op, Mode mode, size_t n, size_t i, int64_t input, int
   const char* scale_name = kScaleNames[n - 1][i];
   const double given = op.has(scale_name) ? op.constant_real(scale_name) : 0;
   const bool align = op.arguments().contains("align_corners") && op.boolean("align_corners");
-  // ATen finds nearest neighbours in float whatever the type.
-  if (t == ElementType::kF64 && mode != Mode::kNearest && mode != Mode::kNearestExact)
+  // ATen finds nearest neighbours in float whatever the type; bytes have their weights from double.
+  if ((t == ElementType::kF64 || t == ElementType::kU8) && mode != Mode::kNearest && mode != Mode::kNearestExact)
     return Tables<double>{input, output, given, align}.make(mode);
   return Tables<float>{input, output, given, align}.make(mode);
 }
@@ -121,17 +134,56 @@ void check_type(const Op& op, ElementType t) {
     throw Unsupported(op.name() + ": not implemented for '" + name_of(t) + "'");
 }
 
+// ATen interpolates bytes in fixed point, with weights of 16 bits and a rounding to bytes after each dimension. Turns
+// the weights into integers in place and returns their number of fractional bits.
+int quantize(Resampling& r) {
+  double largest = 0;
+  for (auto& taps : r.taps) {
+    std::vector<std::pair<int64_t, double>> merged;  // taps that the edge has clamped onto one element
+    for (auto tap : taps) {
+      if (!merged.empty() && merged.back().first == tap.first) {
+        merged.back().second += tap.second;
+      } else {
+        merged.push_back(tap);
+      }
+    }
+    taps = std::move(merged);
+    for (auto tap : taps) largest = std::max(largest, tap.second);
+  }
+  int bits = 0;
+  while (bits < 22 && static_cast<int64_t>(0.5 + largest * static_cast<double>(int64_t{1} << (bits + 1))) < (1 << 15))
+    ++bits;
+  for (auto& taps : r.taps)
+    for (auto& tap : taps)
+      tap.second = std::trunc(tap.second * static_cast<double>(1 << bits) + (tap.second < 0 ? -0.5 : 0.5));
+  return bits;
+}
+
+Value resample_bytes(Value x, int64_t dim, Resampling r) {
+  const int bits = quantize(r);
+  x = resample(x, dim, r);
+  x = add(x, constant_like(x, bits > 0 ? int64_t{1} << (bits - 1) : int64_t{0}));
+  x = shift_right_arithmetic(x, constant_like(x, bits));
+  return clamp(constant(x.builder(), x.element(), 0), x, constant(x.builder(), x.element(), 255));
+}
+
 Value upsample(Op& op, Mode mode, size_t n) {
   const ElementType t = op.element("self");
   check_type(op, t);
+  if (t == ElementType::kU8 && n != 2 && !is_nearest(mode))
+    throw Unsupported(op.name() + ": not implemented for 'uint8'");
   const Dims output = expand_ints(op.integers("output_size"), n);
-  Value x = is_nearest(mode) ? op.tensor("self") : op.tensor("self", t == ElementType::kU8 ? ElementType::kF32 : opmath_type(t));
+  const bool bytes = t == ElementType::kU8 && !is_nearest(mode);
+  Value x = op.tensor("self", bytes ? ElementType::kS32 : is_nearest(mode) ? t : opmath_type(t));
   for (size_t i = n; i-- > 0;) {
-    const int64_t dim = static_cast<int64_t>(i) + 2;
-    x = resample(x, dim, table(op, mode, n, i, x.dim(static_cast<int>(dim)), output[i], t));
+    const int64_t dim = static_cast<int64_t>(i) + 2, size = x.dim(static_cast<int>(dim));
+    Resampling r = table(op, mode, n, i, size, output[i], t);
+    if (!bytes) {
+      x = resample(x, dim, r);
+    } else if (size != output[i]) {
+      x = resample_bytes(x, dim, std::move(r));
+    }
   }
-  if (t == ElementType::kU8 && !is_nearest(mode))
-    x = clamp(constant(op.builder(), x.element(), 0), round_nearest_afz(x), constant(op.builder(), x.element(), 255));
   return convert(x, t);
 }
 

@@ -38,8 +38,7 @@ Value pad_windows(Value x, const SlidingWindow& w, Value fill) {
   Dims low(x.dims().size(), 0), high = low;
   for (size_t i = 0; i < w.rank(); ++i) {
     low[lead + i] = w.low[i];
-    high[lead + i] =
-        (w.output[i] - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1 - w.input[i] - w.low[i];
+    high[lead + i] = (w.output[i] - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1 - w.input[i] - w.low[i];
   }
   return pad(x, fill, low, high);
 }
@@ -97,7 +96,8 @@ Resampling transposed(const Resampling& r) {
   t.input = static_cast<int64_t>(r.taps.size());
   t.taps.resize(static_cast<size_t>(r.input));
   for (size_t o = 0; o < r.taps.size(); ++o)
-    for (auto [index, weight] : r.taps[o]) t.taps[static_cast<size_t>(index)].push_back({static_cast<int64_t>(o), weight});
+    for (auto [index, weight] : r.taps[o])
+      t.taps[static_cast<size_t>(index)].push_back({static_cast<int64_t>(o), weight});
   return t;
 }
 
@@ -123,7 +123,10 @@ Value resample(Value x, int64_t dim, const Resampling& r) {
       for (size_t t = first; t < first + count; ++t) {
         const bool present = t < list.size();
         // Absent taps repeat the last one, to stay in range and regular; they are masked.
-        values.push_back(entry(present ? list[t] : list.empty() ? std::pair<int64_t, double>{0, 0} : list.back(), present));
+        values.push_back(entry(present        ? list[t]
+                               : list.empty() ? std::pair<int64_t, double>{0, 0}
+                                              : list.back(),
+                               present));
       }
     return values;
   };
@@ -162,20 +165,19 @@ Value scatter_planes(Value updates, Value indices, int64_t planes, int64_t plane
   const int64_t total = planes * plane_size;
   if (total == 0 || updates.numel() == 0) return constant(b, t, 0, {planes, plane_size});
   const int64_t each = updates.numel() / planes;
-  const ElementType index_type =
-      total <= std::numeric_limits<int32_t>::max() ? ElementType::kS32 : ElementType::kS64;
+  const ElementType index_type = total <= std::numeric_limits<int32_t>::max() ? ElementType::kS32 : ElementType::kS64;
   Value index = reshape(convert(indices, index_type), {planes, each});
   Value plane = iota(b, index_type, {planes, each}, 0);
   // Out of range stays out of the plane (and is skipped) instead of landing in its neighbour.
-  Value inside = logical_and(greater_equal(index, constant_like(index, 0)), less(index, constant_like(index, plane_size)));
+  Value inside =
+      logical_and(greater_equal(index, constant_like(index, 0)), less(index, constant_like(index, plane_size)));
   Value flat = add(multiply(plane, constant_like(plane, plane_size)), index);
   flat = select(inside, flat, constant_like(flat, -1));
   ScatterDims dims;
   dims.inserted_window_dims = {0};
   dims.scatter_dims_to_operand_dims = {0};
   dims.index_vector_dim = 1;
-  Value sum = scatter(constant(b, t, 0, {total}), reshape(flat, {updates.numel(), 1}), flatten(updates), dims,
-                      combine);
+  Value sum = scatter(constant(b, t, 0, {total}), reshape(flat, {updates.numel(), 1}), flatten(updates), dims, combine);
   return reshape(sum, {planes, plane_size});
 }
 

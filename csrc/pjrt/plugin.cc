@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -54,6 +55,8 @@ std::shared_ptr<Plugin> Plugin::load(const std::string& path) {
   std::shared_ptr<Plugin>& slot = loaded[file];
   if (slot != nullptr) return slot;
 
+  // XLA prints a page of INFO lines for each client unless asked not to; jax sets the same default.
+  setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     throw PluginError("Cannot load the PJRT plugin " + file + ": " + dlerror() + ". " + kInstall);

@@ -23,7 +23,7 @@ Dims row_strides(const Dims& dims) {
 AccessPlan AccessPlan::make(const ViewGeometry& geometry, bool irregular) {
   AccessPlan plan;
   plan.geometry_ = geometry;
-  plan.type_ = geometry.type;
+  plan.type_ = is_bool(geometry.type) && !is_bool(geometry.base.element) ? ElementType::kU8 : geometry.type;
   // The array seen in the view's type. Complex counts as two reals.
   const ElementType from = geometry.base.element;
   const auto from_bytes = static_cast<int64_t>(byte_size(from)), to_bytes = static_cast<int64_t>(byte_size(plan.type_));

@@ -57,8 +57,11 @@ class AccessPlan {
   bool try_whole();
   bool try_chain(bool with_base_dims);
   bool try_stepped();
+  Value read_carrier(Value base, std::span<const Value> starts) const;
   Value to_typed(Value base) const;
-  Value from_typed(Value typed) const;
+  // `base`: the array before, for the bytes past the last element of the view's type.
+  Value from_typed(Value typed, Value base) const;
+  int64_t base_elements_seen() const;
   // Between the sliced window (one dim per window dim) and the view's sizes.
   Value window_to_view(Value window) const;
   Value view_to_window(Value view) const;
@@ -67,15 +70,16 @@ class AccessPlan {
 
   ViewGeometry geometry_;
   Form form_ = Form::kGather;
+  // The view's type; bytes for a bool view of other memory, so that a write leaves its neighbours' bits alone.
   ElementType type_ = ElementType::kInvalid;
-  Dims typed_dims_;                    // the array's dims seen as elements of the view's type
-  Dims window_base_;                   // dims that the array is reshaped to before slicing
-  Dims window_strides_;                // row strides of window_base_
-  Dims window_sizes_, window_steps_;   // per dim of window_base_
-  std::vector<int> start_dims_;        // dims of window_base_ that are not taken whole: one start each
-  std::vector<int> order_;             // view dims with size > 1 and stride > 0, by stride, descending
-  std::vector<int> position_;          // their dims in window_base_
-  int64_t flat_length_ = 0;            // kFlatWindow: elements cut out
+  Dims typed_dims_;                   // the array's dims seen as elements of type_
+  Dims window_base_;                  // dims that the array is reshaped to before slicing
+  Dims window_strides_;               // row strides of window_base_
+  Dims window_sizes_, window_steps_;  // per dim of window_base_
+  std::vector<int> start_dims_;       // dims of window_base_ that are not taken whole: one start each
+  std::vector<int> order_;            // view dims with size > 1 and stride > 0, by stride, descending
+  std::vector<int> position_;         // their dims in window_base_
+  int64_t flat_length_ = 0;           // kFlatWindow: elements cut out
   size_t num_starts_ = 0;
   bool broadcast_free_ = true;
 };

@@ -32,6 +32,9 @@ Value interleave(Value re, Value im) {
 Value AccessPlan::to_typed(Value base) const {
   const ElementType from = base.element();
   if (from == type_) return base;
+  // The array need not end at an element of the view's type: u8[10] seen as i32.
+  if (const int64_t covered = base_elements_seen(); covered < base.numel())
+    base = slice(flatten_to(base, base.numel()), {0}, {covered});
   // Bool and complex have no bit pattern in StableHLO: a bool is a 0/1 byte, a complex number is two reals.
   if (is_bool(from)) base = convert(base, ElementType::kU8);
   if (is_complex(from)) base = interleave(real(base), imag(base));
@@ -49,14 +52,25 @@ Value AccessPlan::to_typed(Value base) const {
   return reshape(base, typed_dims_);
 }
 
-Value AccessPlan::from_typed(Value typed) const {
+Value AccessPlan::from_typed(Value typed, Value base) const {
   if (geometry_.base.element == type_) return reshape(typed, geometry_.base.dims);
   // The same conversion with the roles exchanged.
   AccessPlan inverse;
   inverse.geometry_.base = {type_, typed_dims_};
   inverse.type_ = geometry_.base.element;
-  inverse.typed_dims_ = geometry_.base.dims;
-  return inverse.to_typed(typed);
+  const int64_t covered = base_elements_seen(), all = geometry_.base.numel();
+  if (covered == all) {
+    inverse.typed_dims_ = geometry_.base.dims;
+    return inverse.to_typed(typed);
+  }
+  inverse.typed_dims_ = {covered};
+  const Value parts[2] = {inverse.to_typed(typed), slice(flatten_to(base, all), {covered}, {all})};
+  return reshape(concatenate(parts, 0), geometry_.base.dims);
+}
+
+int64_t AccessPlan::base_elements_seen() const {
+  const auto view_bytes = static_cast<int64_t>(byte_size(type_));
+  return product_of(typed_dims_) * view_bytes / static_cast<int64_t>(byte_size(geometry_.base.element));
 }
 
 Value AccessPlan::window_to_view(Value window) const {
@@ -127,8 +141,12 @@ Value AccessPlan::linear_indices(Value start, Builder& b) const {
 }
 
 Value AccessPlan::emit_read(Value base, std::span<const Value> starts) const {
+  if (form_ == Form::kEmpty) return constant(base.builder(), geometry_.type, 0, geometry_.sizes);
+  return convert(read_carrier(base, starts), geometry_.type);
+}
+
+Value AccessPlan::read_carrier(Value base, std::span<const Value> starts) const {
   Builder& b = base.builder();
-  if (form_ == Form::kEmpty) return constant(b, type_, 0, geometry_.sizes);
   Value typed = to_typed(base);
   if (form_ == Form::kGather) return take(flatten_to(typed, typed.numel()), linear_indices(starts[0], b), 0);
   if (form_ == Form::kFlatWindow) {
@@ -139,26 +157,27 @@ Value AccessPlan::emit_read(Value base, std::span<const Value> starts) const {
   }
   Value window = reshape(typed, window_base_);
   if (!start_dims_.empty()) window = dynamic_slice(window, full_starts(starts, b), window_sizes_);
-  if (form_ == Form::kStepped)
-    window = slice(window, Dims(window_base_.size(), 0), window_sizes_, window_steps_);
+  if (form_ == Form::kStepped) window = slice(window, Dims(window_base_.size(), 0), window_sizes_, window_steps_);
   return window_to_view(window);
 }
 
 Value AccessPlan::emit_write(Value base, Value view, std::span<const Value> starts, Builder& b) const {
   if (form_ == Form::kEmpty) return base;
+  view = convert(view, type_);
   if (covers()) return reshape(view_to_window(view), geometry_.base.dims);
   Value typed = to_typed(base);
   switch (form_) {
     case Form::kWhole:
-      return from_typed(reshape(view_to_window(view), typed_dims_));
+      return from_typed(reshape(view_to_window(view), typed_dims_), base);
     case Form::kGather: {
       ScatterDims s;
       s.inserted_window_dims = {0};
       s.scatter_dims_to_operand_dims = {0};
       Value indices = linear_indices(starts[0], b);
       s.index_vector_dim = indices.rank();
-      Value flat = scatter(flatten_to(typed, typed.numel()), indices, view, s, [](Value, Value fresh) { return fresh; });
-      return from_typed(reshape(flat, typed_dims_));
+      Value flat =
+          scatter(flatten_to(typed, typed.numel()), indices, view, s, [](Value, Value fresh) { return fresh; });
+      return from_typed(reshape(flat, typed_dims_), base);
     }
     case Form::kFlatWindow: {
       Value flat = flatten_to(typed, typed.numel());
@@ -168,7 +187,7 @@ Value AccessPlan::emit_write(Value base, Value view, std::span<const Value> star
       const std::vector<Value> zeros(window_base_.size(), constant(b, index_type(starts), 0));
       window = dynamic_update_slice(window, view_to_window(view), zeros);
       Value fresh = slice(flatten_to(window, padded), {0}, {flat_length_});
-      return from_typed(reshape(dynamic_update_slice(flat, fresh, starts), typed_dims_));
+      return from_typed(reshape(dynamic_update_slice(flat, fresh, starts), typed_dims_), base);
     }
     default:
       break;
@@ -188,7 +207,7 @@ Value AccessPlan::emit_write(Value base, Value view, std::span<const Value> star
     Value spread = pad(update, constant(b, type_, 0), zeros, high, interior);
     update = select(hit, spread, dynamic_slice(array, at, window_sizes_));
   }
-  return from_typed(reshape(dynamic_update_slice(array, update, at), typed_dims_));
+  return from_typed(reshape(dynamic_update_slice(array, update, at), typed_dims_), base);
 }
 
 }  // namespace torch_tpu::runtime

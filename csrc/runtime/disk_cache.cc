@@ -108,8 +108,9 @@ void DiskCache::complain(const std::string& what) {
   ++metrics().disk_errors;
   // One line a process: a full or read-only folder costs speed, not results.
   if (!complained_.exchange(true))
-    std::fprintf(stderr, "torch_tpu: warning: the compilation cache in %s is not usable (%s); programs are compiled "
-                         "again in each process. Set TORCH_TPU_CACHE_DIR to a writable folder or TORCH_TPU_CACHE=0.\n",
+    std::fprintf(stderr,
+                 "torch_tpu: warning: the compilation cache in %s is not usable (%s); programs are compiled "
+                 "again in each process. Set TORCH_TPU_CACHE_DIR to a writable folder or TORCH_TPU_CACHE=0.\n",
                  folder_.c_str(), what.c_str());
 }
 
@@ -122,6 +123,7 @@ std::optional<std::string> DiskCache::read(std::string_view key) {
   std::string stored_key, payload;
   bool whole = ::fstat(file.fd, &info) == 0 && read_all(file.fd, reinterpret_cast<char*>(&header), sizeof header) &&
                std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 &&
+               header.key_size <= static_cast<uint64_t>(info.st_size) &&  // no overflow of the sum
                static_cast<uint64_t>(info.st_size) == sizeof header + header.key_size + header.payload_size;
   if (whole) {
     stored_key.resize(header.key_size);

@@ -23,7 +23,7 @@ class ProgramBuilder final : public lowering::ProgramContext {
   std::string build() {
     std::map<std::string, Argument, std::less<>> arguments;
     for (const ArgumentDescription& a : description_.arguments) arguments.emplace(a.name, argument(a));
-    lowering::Op op(*this, description_.op, std::move(arguments), description_.lowering_types);
+    lowering::Op op(*this, description_.lowering->name, std::move(arguments), description_.lowering_types);
     lowering::Results values = description_.lowering->run(op);
     place_results(values);
     for (const lowering::Op::Write& w : op.writes()) write(written_tensor(w), w.value);
@@ -274,14 +274,49 @@ class ProgramBuilder final : public lowering::ProgramContext {
 
   // For results without a meta kernel: the dense strides of the argument that the registry names.
   Dims strides_like(const Dims& dims) const {
-    if (description_.lowering->strides_of.empty()) return {};
+    const lowering::Lowering& lowering = *description_.lowering;
     for (const ArgumentDescription& a : description_.arguments) {
       const auto* t = std::get_if<TensorIndex>(&a.value);
-      if (!t || a.name != description_.lowering->strides_of) continue;
+      if (!t) continue;
       const TensorRef& ref = tensor(t->index);
-      if (ref.storage && Dims(ref.sizes, ref.sizes + ref.rank) == dims) return {ref.strides, ref.strides + ref.rank};
+      if (!ref.storage) continue;
+      if (a.name == lowering.strides_of && Dims(ref.sizes, ref.sizes + ref.rank) == dims)
+        return {ref.strides, ref.strides + ref.rank};
+      const auto& images = lowering.image_format_of;
+      if (std::find(images.begin(), images.end(), a.name) != images.end() &&
+          static_cast<size_t>(ref.rank) == dims.size() && is_channels_last(ref))
+        return channels_last_strides(dims);
     }
     return {};
+  }
+
+  // c10's rule, with its way out of the ambiguity that dims of size one bring.
+  static bool is_channels_last(const TensorRef& t) {
+    if (t.rank < 4 || t.rank > 5 || t.strides[1] == 0) return false;
+    int64_t least = 0;
+    for (const int d : channels_last_order(t.rank)) {
+      if (t.sizes[d] == 0 || t.strides[d] < least || (d == 0 && least == t.strides[1])) return false;
+      least = t.strides[d] * std::max<int64_t>(t.sizes[d], 1);
+    }
+    return true;
+  }
+
+  static Dims channels_last_strides(const Dims& dims) {
+    Dims strides(dims.size(), 1);
+    int64_t next = 1;
+    for (const int d : channels_last_order(static_cast<int>(dims.size()))) {
+      strides[static_cast<size_t>(d)] = next;
+      next *= std::max<int64_t>(dims[static_cast<size_t>(d)], 1);
+    }
+    return strides;
+  }
+
+  // Innermost first.
+  static std::vector<int> channels_last_order(int rank) {
+    std::vector<int> order{1};
+    for (int d = rank; --d > 1;) order.push_back(d);
+    order.push_back(0);
+    return order;
   }
 
   // Dims from the largest stride to the smallest. Empty strides: row-major.

@@ -60,16 +60,18 @@ struct Program {
   int64_t random_blocks = 0;
   int num_outputs = 0;
 
-  // The start indices of this call; false when some offset does not fit (the call then needs an irregular plan for
-  // the tensor that `misfit` names).
-  bool compute_starts(const Call& call, int64_t* out, int* misfit) const {
+  // The start indices of this call. False when some offsets do not fit: those tensors, which then need irregular plans,
+  // are marked in `misfits` (by position in the call), all at once so that one more program serves them.
+  bool compute_starts(const Call& call, int64_t* out, std::vector<bool>* misfits) const {
+    bool fit = true;
     for (const Starts& s : starts) {
-      if (!s.plan.starts(call.tensors[static_cast<size_t>(s.tensor)].offset, out + s.first)) {
-        *misfit = s.tensor;
-        return false;
-      }
+      const auto i = static_cast<size_t>(s.tensor);
+      if (s.plan.starts(call.tensors[i].offset, out + s.first)) continue;
+      fit = false;
+      misfits->resize(call.tensors.size());
+      (*misfits)[i] = true;
     }
-    return true;
+    return fit;
   }
 };
 

@@ -112,6 +112,8 @@ Session::Session() {
   compile.portable = true;
   // Results keep the rounding that ATen's ops have one by one; the setting is per program, as XLA_FLAGS is fatal.
   compile.env_overrides["xla_allow_excess_precision"] = false;
+  // XLA's CPU backend drops NaN in max and min reductions unless told not to.
+  if (target_.is_cpu()) compile.env_overrides["xla_cpu_enable_fast_min_max"] = false;
   compile_options_ = compile.serialize();
 
   fingerprint_ = "torch_tpu program 1\nplatform " + client_->platform_name() + " " + client_->platform_version() +

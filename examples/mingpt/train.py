@@ -34,7 +34,7 @@ def parse_args():
     model.add_argument("--batch", type=int, default=16)
     model.add_argument("--dropout", type=float, default=0.0)
     model.add_argument("--lr", type=float, default=3e-3, help="learning rate at the end of the warm-up")
-    model.add_argument("--warmup", type=float, default=0.05, help="share of the steps")
+    model.add_argument("--warmup", type=int, default=50, help="steps of linear warm-up")
     model.add_argument("--weight-decay", type=float, default=0.1)
     model.add_argument("--clip", type=float, default=1.0, help="largest norm of the gradient")
     files = parser.add_argument_group("files and output")
@@ -86,7 +86,7 @@ def train(args, device, corpus):
     started = time.perf_counter()
     model.to(device)
     optimizer = torch.optim.AdamW(model.parameter_groups(args.weight_decay), lr=args.lr, betas=(0.9, 0.95), fused=True)
-    warmup = max(1, round(args.warmup * args.steps))
+    warmup = max(1, args.warmup)
     scheduler = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: learning_rate_factor(step, args.steps, warmup)
     )

@@ -28,6 +28,8 @@ struct Case {
   ViewGeometry geometry() const { return {base, type, sizes, strides}; }
 };
 
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
 size_t byte_count(const TensorType& t) { return static_cast<size_t>(t.numel()) * byte_size(t.element); }
 
 // Bytes that are no NaN in any floating type, and 0 or 1 where bools are concerned.
@@ -98,8 +100,7 @@ void check(const Case& c, bool irregular, const std::vector<int64_t>& offsets) {
     ASSERT_TRUE(plan.starts(offset, at.data()));
     const Bytes update = read_strided(c, fresh, offset);
     Bytes expected = old;
-    for_each_element(c, offset,
-                     [&](size_t p) { std::memcpy(&expected.at(p), &fresh.at(p), byte_size(c.type)); });
+    for_each_element(c, offset, [&](size_t p) { std::memcpy(&expected.at(p), &fresh.at(p), byte_size(c.type)); });
 
     std::vector<pjrt::Buffer> arguments;
     arguments.push_back(client->buffer_from_host(old.data(), c.base.element, c.base.dims, device));
@@ -155,8 +156,8 @@ const Case kCases[] = {
     {"middle_select", {kF32, {3, 4, 2}}, kF32, {3, 2}, {8, 1}, Form::kChain, {0, 2, 6}, {1, 5}},
     {"expanded_element", {kF32, {5}}, kF32, {3, 2}, {0, 0}, Form::kChain, {0, 3, 4}},
     {"expanded_row", {kF32, {3, 4}}, kF32, {2, 4}, {0, 1}, Form::kChain, {0, 4, 8}, {2}},
-    {"channels_last_crop", {kF32, {2, 3, 4, 2}}, kF32, {2, 1, 2, 3}, {24, 1, 8, 2}, Form::kChain, {0, 1, 2, 11}, {12}},
-    {"split_dim", {kF32, {12}}, kF32, {2, 3}, {4, 1}, Form::kChain, {0, 1}, {2, 5}},
+    {"channels_last_crop", {kF32, {2, 3, 4, 2}}, kF32, {2, 1, 2, 3}, {24, 1, 8, 2}, Form::kChain, {0, 1, 2, 11}, {4}},
+    {"split_dim", {kF32, {12}}, kF32, {2, 3}, {4, 1}, Form::kChain, {0, 1, 5}, {2}},
     {"merged_dims", {kF32, {3, 2, 4}}, kF32, {2, 8}, {8, 1}, Form::kChain, {0, 8}, {4}},
     {"step_that_divides", {kF32, {10}}, kF32, {4}, {2}, Form::kChain, {0, 1, 2, 3}},
     {"diagonal_that_divides", {kF32, {6, 5}}, kF32, {4}, {6}, Form::kChain, {0, 1, 5, 6, 11}},
@@ -170,16 +171,18 @@ const Case kCases[] = {
     // Diagonals and windows that wrap.
     {"diagonal", {kF32, {4, 4}}, kF32, {4}, {5}, Form::kFlatWindow},
     {"off_diagonal", {kF32, {4, 4}}, kF32, {3}, {5}, Form::kFlatWindow, {0, 1, 4, 5}},
-    {"batched_diagonal", {kF32, {2, 3, 3}}, kF32, {2, 3}, {9, 4}, Form::kFlatWindow},
+    {"nested_steps", {kF32, {20}}, kF32, {3, 2}, {3, 9}, Form::kFlatWindow, {0, 1, 4}},
+    {"wide_gap", {kF32, {3, 7}}, kF32, {2, 2}, {10, 1}, Form::kFlatWindow, {0, 3, 8}},
     // Overlapping windows.
     {"sliding_window", {kF32, {8}}, kF32, {5, 3}, {1, 1}, Form::kGather, {0, 1}},
     {"sliding_window_with_step", {kF32, {8}}, kF32, {3, 3}, {2, 1}, Form::kGather, {0, 1}},
+    {"batched_diagonal", {kF32, {2, 3, 3}}, kF32, {2, 3}, {9, 4}, Form::kGather},
     {"strides_that_do_not_divide", {kF32, {20}}, kF32, {2, 2}, {5, 3}, Form::kGather, {0, 7}},
     // Other types on the same memory.
     {"f32_as_s32", {kF32, {2, 3}}, kS32, {2, 3}, {3, 1}, Form::kWhole},
     {"s32_row_as_f32", {kS32, {2, 3}}, kF32, {3}, {1}, Form::kChain, {0, 3}, {1}},
     {"f32_as_s16", {kF32, {2, 3}}, kS16, {2, 6}, {6, 1}, Form::kWhole},
-    {"part_of_f32_as_s16", {kF32, {2, 3}}, kS16, {2, 2}, {6, 1}, Form::kChain, {0, 1, 4}, {5}},
+    {"part_of_f32_as_s16", {kF32, {2, 3}}, kS16, {2, 2}, {6, 1}, Form::kChain, {0, 1, 4}},
     {"s16_as_f32", {kS16, {8}}, kF32, {2}, {1}, Form::kChain, {0, 1, 2}},
     {"s16_as_s32_of_2d", {kS16, {2, 4}}, kS32, {2, 2}, {2, 1}, Form::kWhole},
     {"u8_as_f64", {kU8, {32}}, kF64, {2}, {2}, Form::kChain, {0, 1}},
@@ -216,6 +219,7 @@ TEST(AccessPlan, CoversOnlyWhatReplacesEveryElement) {
   EXPECT_TRUE(covers({kF32, {2, 3}}, kF32, {3, 2}, {1, 3}));
   EXPECT_FALSE(covers({kF32, {2, 3}}, kF32, {3}, {1}));
   EXPECT_FALSE(covers({kF32, {2, 3}}, kS32, {2, 3}, {3, 1}));
+  EXPECT_TRUE(covers({kU8, {4}}, kPred, {4}, {1}));
   EXPECT_FALSE(covers({kF32, {3}}, kF32, {2, 3}, {0, 1}));
   EXPECT_FALSE(covers({kF32, {2, 3}}, kF32, {0}, {1}));
 }

@@ -148,7 +148,8 @@ TEST_F(DiskCacheTest, AFolderThatCannotBeUsedIsNoError) {
 TEST_F(DiskCacheTest, AReadOnlyFolderServesButDoesNotStore) {
   DiskCache cache(folder_, kRoomy);
   cache.write("old", "payload");
-  // Permissions do not bind root, so a child gives its rights up first; entries are private, so this one is opened to it.
+  // Permissions do not bind root, so a child gives its rights up first; entries are private, so this one is opened to
+  // it.
   ASSERT_EQ(::chmod(files().at(0).c_str(), 0444), 0);
   ASSERT_EQ(::chmod(folder_.c_str(), 0555), 0);
   const pid_t child = ::fork();

@@ -93,7 +93,11 @@ TEST(TensorKey, HoldsGeometryButNotTheOffset) {
   storage.dims = {4, 3};
   auto key = [&](auto&& change) {
     Call call;
-    TensorRef t{.storage = &storage, .type = ElementType::kF32, .contiguous = true, .rank = 2, .sizes = sizes,
+    TensorRef t{.storage = &storage,
+                .type = ElementType::kF32,
+                .contiguous = true,
+                .rank = 2,
+                .sizes = sizes,
                 .strides = strides};
     bool irregular = false;
     change(t, irregular);
@@ -123,14 +127,37 @@ TEST(TensorKey, SaysWhichTensorsShareAStorage) {
   auto key = [&](Storage* a, Storage* b) {
     Call call;
     for (Storage* s : {a, b}) {
-      call.tensors.push_back({.storage = s, .type = ElementType::kF32, .contiguous = true, .rank = 1, .sizes = sizes,
-                              .strides = strides});
+      call.tensors.push_back(
+          {.storage = s, .type = ElementType::kF32, .contiguous = true, .rank = 1, .sizes = sizes, .strides = strides});
       append_tensor_key(call, call.tensors.size() - 1, false);
     }
     return std::vector<uint64_t>(call.key.begin(), call.key.end());
   };
   EXPECT_EQ(key(&first, &second), key(&second, &first));
   EXPECT_NE(key(&first, &second), key(&first, &first));
+}
+
+// Foreach ops have hundreds of tensors, and views of one flat buffer start anywhere in it.
+TEST(Program, MarksAllMisfitsAtOnce) {
+  constexpr int kTensors = 100;
+  const AccessPlan rows = AccessPlan::make({{ElementType::kF32, {600}}, ElementType::kF32, {2, 3}, {3, 1}}, false);
+  ASSERT_EQ(rows.num_starts(), 1u);
+  Program program;
+  Call call;
+  for (int i = 0; i < kTensors; ++i) {
+    program.starts.push_back({i, i, rows});
+    call.tensors.push_back({.offset = i});
+  }
+  std::vector<int64_t> starts(kTensors);
+  std::vector<bool> misfits;
+  EXPECT_FALSE(program.compute_starts(call, starts.data(), &misfits));
+  ASSERT_EQ(misfits.size(), static_cast<size_t>(kTensors));
+  for (int i = 0; i < kTensors; ++i) EXPECT_EQ(misfits[static_cast<size_t>(i)], i % 3 != 0) << i;
+  for (int i = 0; i < kTensors; ++i) call.tensors[static_cast<size_t>(i)].offset = 3 * i;
+  misfits.clear();
+  EXPECT_TRUE(program.compute_starts(call, starts.data(), &misfits));
+  EXPECT_TRUE(misfits.empty());
+  EXPECT_EQ(starts[7], 7);
 }
 
 TEST(ScalarValue, ConvertsAsStaticCastButSaturates) {

@@ -100,8 +100,8 @@ TEST(Builder, CustomCallsAreNeverShared) {
 TEST(Builder, SharingStopsAtRegions) {
   Builder b;
   const Value p = b.parameter({kPred, {}}), x = b.parameter({kF32, {4}});
-  const Value branch = if_then_else(
-      p, [&] { return std::vector<Value>{tanh(x)}; }, [&] { return std::vector<Value>{sine(x)}; })[0];
+  const Value branch =
+      if_then_else(p, [&] { return std::vector<Value>{tanh(x)}; }, [&] { return std::vector<Value>{sine(x)}; })[0];
   const Value outside = tanh(x);
   const Value results[] = {add(branch, outside)};
   EXPECT_EQ(count(b.finish(results), "stablehlo.tanh"), 2u);

@@ -111,15 +111,14 @@ TEST(Constant, Integers) {
   EXPECT_EQ(testing::download<int8_t>(results[0]), (std::vector<int8_t>{0, -1, 127, -128}));
   EXPECT_EQ(testing::download<uint64_t>(results[1]), (std::vector<uint64_t>{0, ~uint64_t{0}, 127, 128}));
   EXPECT_EQ(testing::download<uint8_t>(results[2]), (std::vector<uint8_t>{0, 1, 1, 1}));
-  EXPECT_EQ(testing::download<int64_t>(results[3]),
-            std::vector<int64_t>(2, std::numeric_limits<int64_t>::min()));
+  EXPECT_EQ(testing::download<int64_t>(results[3]), std::vector<int64_t>(2, std::numeric_limits<int64_t>::min()));
 }
 
 TEST(Constant, Complex) {
   Builder b;
-  const auto results = run(b, {constant(b, kC64, std::complex<double>(1.5, -2)),
-                               constant(b, kC128, std::complex<double>(kInf, -kInf), {1}),
-                               constant(b, kC64, 3), constant(b, kF32, std::complex<double>(4, 5))});
+  const auto results = run(
+      b, {constant(b, kC64, std::complex<double>(1.5, -2)), constant(b, kC128, std::complex<double>(kInf, -kInf), {1}),
+          constant(b, kC64, 3), constant(b, kF32, std::complex<double>(4, 5))});
   EXPECT_EQ(testing::download<std::complex<float>>(results[0])[0], std::complex<float>(1.5f, -2));
   EXPECT_EQ(testing::download<std::complex<double>>(results[1])[0], std::complex<double>(kInf, -kInf));
   EXPECT_EQ(testing::download<std::complex<float>>(results[2])[0], std::complex<float>(3, 0));

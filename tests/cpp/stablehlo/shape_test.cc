@@ -69,10 +69,11 @@ TEST(Shape, MovesElements) {
   const Value x = b.parameter({kF32, {2, 3}});
   const pjrt::Buffer argument = counting({2, 3});
   const Value rows[] = {slice_dim(x, 0, 1, 2), slice_dim(x, 0, 0, 1)};
-  const auto r = run(b,
-                     {transpose(x, {1, 0}), slice(x, {0, 0}, {2, 3}, {1, 2}), reverse(x, {1}), concatenate(rows, 0),
-                      pad(x, constant(b, kF32, 9), {0, -1}, {0, 1}, {0, 1}), broadcast_to(slice_dim(x, 1, 0, 1), {2, 2})},
-                     {&argument});
+  const auto r =
+      run(b,
+          {transpose(x, {1, 0}), slice(x, {0, 0}, {2, 3}, {1, 2}), reverse(x, {1}), concatenate(rows, 0),
+           pad(x, constant(b, kF32, 9), {0, -1}, {0, 1}, {0, 1}), broadcast_to(slice_dim(x, 1, 0, 1), {2, 2})},
+          {&argument});
   EXPECT_EQ(testing::download<float>(r[0]), (Floats{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ(testing::download<float>(r[1]), (Floats{0, 2, 3, 5}));
   EXPECT_EQ(testing::download<float>(r[2]), (Floats{2, 1, 0, 5, 4, 3}));
@@ -86,7 +87,8 @@ TEST(Shape, DynamicSlicesAreRuntimeAndClamped) {
   const Value x = b.parameter({kF32, {5}}), i = b.parameter({kS32, {}}), u = b.parameter({kF32, {2}});
   const Value starts[] = {i};
   const pjrt::Buffer data = counting({5}), update = upload<float>(kF32, {2}, {10, 20});
-  auto program = testing::compile(b, std::vector<Value>{dynamic_slice(x, starts, {2}), dynamic_update_slice(x, u, starts)});
+  auto program =
+      testing::compile(b, std::vector<Value>{dynamic_slice(x, starts, {2}), dynamic_update_slice(x, u, starts)});
   const std::vector<std::pair<int, std::pair<Floats, Floats>>> cases = {
       {1, {{1, 2}, {0, 10, 20, 3, 4}}}, {4, {{3, 4}, {0, 1, 2, 10, 20}}}, {-7, {{0, 1}, {10, 20, 2, 3, 4}}}};
   for (const auto& [start, expected] : cases) {

@@ -102,8 +102,8 @@ TEST(SelectAndScatter, SendsGradientsToTheMaximum) {
   Builder b;
   const Value x = numbers(b, {1, 4, 2, 3}, {4}), source = numbers(b, {10, 20}, {2});
   const Value r = select_and_scatter(
-      x, source, constant(b, kF32, 0), {.dimensions = {2}, .strides = {2}}, [](Value a, Value c) { return greater_equal(a, c); },
-      add);
+      x, source, constant(b, kF32, 0), {.dimensions = {2}, .strides = {2}},
+      [](Value a, Value c) { return greater_equal(a, c); }, add);
   EXPECT_EQ(values<float>(b, r), (Floats{0, 10, 0, 20}));
 }
 

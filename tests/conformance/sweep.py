@@ -1,0 +1,243 @@
+"""Compares ops on the tpu device with the CPU over PyTorch's OpInfo samples.
+
+    python tests/conformance/sweep.py [--dtypes float32 int64] [--samples 3] [--ops REGEX] [--shard I/N] [--json FILE]
+
+Each op runs in a worker process, which is replaced when it crashes or exceeds the time limit. A result is one line:
+op, dtype, check (forward, gradient, strides), "ok" or what went wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import multiprocessing
+import re
+import time
+import warnings
+
+CHECKS = ("forward", "gradient", "strides")
+
+
+def _to(device, value):
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        moved = value.detach().to(device)
+        return moved.requires_grad_(value.requires_grad)
+    if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
+        items = [_to(device, v) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {k: _to(device, v) for k, v in value.items()}
+    if isinstance(value, torch.device):
+        return torch.device(device)
+    if isinstance(value, str) and value == "cpu":
+        return device
+    return value
+
+
+def _tensors(value):
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in _tensors(v)]
+    return []
+
+
+def _compare(expected, actual, tolerance):
+    """'' when equal, else the first difference."""
+    import torch
+
+    want, got = _tensors(expected), _tensors(actual)
+    if len(want) != len(got):
+        return f"{len(got)} tensors, expected {len(want)}"
+    for i, (w, g) in enumerate(zip(want, got)):
+        if w.dtype != g.dtype:
+            return f"[{i}] dtype {g.dtype}, expected {w.dtype}"
+        if w.shape != g.shape:
+            return f"[{i}] shape {tuple(g.shape)}, expected {tuple(w.shape)}"
+        if w.layout != torch.strided:
+            continue
+        g = g.detach().cpu().resolve_conj().resolve_neg()
+        w = w.detach().resolve_conj().resolve_neg()
+        try:
+            torch.testing.assert_close(g, w, equal_nan=True, **tolerance)
+        except AssertionError as e:
+            return f"[{i}] " + " ".join(str(e).split())[:200]
+    return ""
+
+
+def _tolerance(dtype):
+    import torch
+
+    return {
+        torch.float32: dict(rtol=2e-4, atol=2e-5),
+        torch.bfloat16: dict(rtol=3e-2, atol=3e-2),
+        torch.float16: dict(rtol=5e-3, atol=5e-3),
+        torch.complex64: dict(rtol=2e-4, atol=2e-5),
+        torch.float64: dict(rtol=1e-6, atol=1e-7),
+    }.get(dtype, {})
+
+
+def _gradients(op, sample, device):
+    import torch
+
+    args = [_to(device, sample.input), *_to(device, sample.args)]
+    kwargs = _to(device, sample.kwargs)
+    leaves = [t for t in _tensors([*args, *kwargs.values()]) if t.requires_grad]
+    outputs = op(*args, **kwargs)
+    if sample.output_process_fn_grad is not None:
+        outputs = sample.output_process_fn_grad(outputs)
+    outputs = [t for t in _tensors(outputs) if t.requires_grad]
+    if not leaves or not outputs:
+        return []
+    torch.manual_seed(0)
+    seeds = [torch.randn(t.shape, dtype=t.dtype).to(device) for t in outputs]
+    return list(torch.autograd.grad(outputs, leaves, seeds, allow_unused=True))
+
+
+def _check_op(op, dtype, limit):
+    """{check: message} over the op's first `limit` samples ('' is ok)."""
+    import torch
+
+    results = {}
+    differentiable = dtype in (torch.float32, torch.float64, torch.complex64) and op.supports_autograd
+    torch.manual_seed(0)
+    samples = []
+    for sample in op.sample_inputs("cpu", dtype, requires_grad=differentiable):
+        samples.append(sample)
+        if len(samples) == limit:
+            break
+    for sample in samples:
+        try:
+            want = op(sample.input, *sample.args, **sample.kwargs)
+        except Exception:  # noqa: BLE001 - what CPU refuses is no sample
+            continue
+        results.setdefault("forward", "")
+        results.setdefault("strides", "")
+        try:
+            got = op(_to("tpu", sample.input), *_to("tpu", sample.args), **_to("tpu", sample.kwargs))
+            torch.tpu.synchronize()
+            message = _compare(want, got, _tolerance(dtype))
+            layouts = [
+                (w.stride(), g.stride())
+                for w, g in zip(_tensors(want), _tensors(got))
+                if w.layout == torch.strided and g.layout == torch.strided and w.numel() > 1 and w.shape == g.shape
+            ]
+            for w, g in layouts:
+                if w != g and not results["strides"]:
+                    results["strides"] = f"{g}, expected {w}"
+        except Exception as e:  # noqa: BLE001 - any failure is a finding
+            message = f"{type(e).__name__}: {' '.join(str(e).split())[:250]}"
+        if message:
+            results["forward"] = message
+            break
+        if differentiable:
+            try:
+                expected = _gradients(op, sample, "cpu")
+            except Exception:  # noqa: BLE001
+                continue
+            results.setdefault("gradient", "")
+            try:
+                message = _compare(expected, _gradients(op, sample, "tpu"), _tolerance(dtype))
+            except Exception as e:  # noqa: BLE001
+                message = f"{type(e).__name__}: {' '.join(str(e).split())[:250]}"
+            if message:
+                results["gradient"] = message
+                break
+    return results
+
+
+def _worker(connection, dtypes, limit):
+    warnings.simplefilter("ignore")
+    import torch
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    import torch_tpu  # noqa: F401 - registers the device where autoload is off
+
+    torch.set_num_threads(1)
+    ops = {f"{o.name}.{o.variant_test_name}" if o.variant_test_name else o.name: o for o in op_db}
+    while True:
+        name = connection.recv()
+        if name is None:
+            return
+        results = {}
+        for dtype in dtypes:
+            dtype = getattr(torch, dtype)
+            if dtype in ops[name].supported_dtypes("cpu"):
+                results[str(dtype).removeprefix("torch.")] = _check_op(ops[name], dtype, limit)
+        connection.send(results)
+
+
+class Worker:
+    def __init__(self, context, *args):
+        self.context, self.args = context, args
+        self.start()
+
+    def start(self):
+        self.connection, child = self.context.Pipe()
+        self.process = self.context.Process(target=_worker, args=(child, *self.args), daemon=True)
+        self.process.start()
+
+    def run(self, name, seconds):
+        """The op's results, or a message when the worker died or hung."""
+        self.connection.send(name)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self.connection.poll(0.2):
+                try:
+                    return self.connection.recv()
+                except EOFError:
+                    break
+            if not self.process.is_alive():
+                break
+        crashed = not self.process.is_alive()
+        self.process.kill()
+        self.process.join()
+        code = self.process.exitcode
+        self.start()
+        return f"CRASH (exit code {code})" if crashed else f"HANG (over {seconds} s)"
+
+
+def op_names():
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return [f"{o.name}.{o.variant_test_name}" if o.variant_test_name else o.name for o in op_db]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dtypes", nargs="+", default=["float32"])
+    parser.add_argument("--samples", type=int, default=3)
+    parser.add_argument("--ops", default="")
+    parser.add_argument("--shard", default="0/1")
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    index, count = map(int, args.shard.split("/"))
+    names = [n for n in op_names() if re.search(args.ops, n)][index::count]
+    worker = Worker(multiprocessing.get_context("spawn"), args.dtypes, args.samples)
+    table, tally = {}, collections.defaultdict(collections.Counter)
+    for name in names:
+        table[name] = results = worker.run(name, args.seconds)
+        if isinstance(results, str):
+            print(f"{name:50s} {results}", flush=True)
+            tally["all"]["crash or hang"] += 1
+            continue
+        for dtype, checks in results.items():
+            for check, message in checks.items():
+                tally[f"{check} {dtype}"]["ok" if not message else "failed"] += 1
+                if message:
+                    print(f"{name:50s} {dtype:10s} {check:9s} {message}", flush=True)
+    for key, counts in sorted(tally.items()):
+        print(key, dict(counts))
+    if args.json:
+        with open(args.json, "w") as f:
+            json.dump(table, f, indent=1)
+
+
+if __name__ == "__main__":
+    main()
