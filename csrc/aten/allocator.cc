@@ -2,13 +2,60 @@
 
 #include <ATen/ATen.h>
 
+#include <mutex>
+#include <vector>
+
 #include "aten/device.h"
 #include "runtime/session.h"
 
 namespace torch_tpu::aten {
 namespace {
 
-void delete_storage(void* storage) { delete static_cast<runtime::Storage*>(storage); }
+// Gives each live storage a slot, and with it a range of addresses.
+class AddressBook {
+ public:
+  static AddressBook& instance() {
+    static auto* const book = new AddressBook;
+    return *book;
+  }
+
+  void* add(runtime::Storage* storage) {
+    std::lock_guard lock(mutex_);
+    if (free_.empty()) {
+      TORCH_CHECK(slots_.size() < kMaxSlots, "too many tensors on the tpu device");
+      free_.push_back(slots_.size());
+      slots_.push_back(nullptr);
+    }
+    const uint64_t slot = free_.back();
+    free_.pop_back();
+    slots_[slot] = storage;
+    return reinterpret_cast<void*>(kBase | slot << kShift);
+  }
+
+  void remove(const void* address) {
+    const uint64_t slot = slot_of(address);
+    std::lock_guard lock(mutex_);
+    slots_[slot] = nullptr;
+    free_.push_back(slot);
+  }
+
+  runtime::Storage* find(const void* address) {
+    if (reinterpret_cast<uint64_t>(address) >> 62 != kBase >> 62) return nullptr;
+    const uint64_t slot = slot_of(address);
+    std::lock_guard lock(mutex_);
+    return slot < slots_.size() ? slots_[slot] : nullptr;
+  }
+
+ private:
+  static constexpr int kShift = 40;
+  static constexpr uint64_t kBase = uint64_t{1} << 62;  // not canonical on x86-64 and AArch64: reading it faults
+  static constexpr uint64_t kMaxSlots = uint64_t{1} << (62 - kShift);
+  static uint64_t slot_of(const void* address) { return (reinterpret_cast<uint64_t>(address) & ~kBase) >> kShift; }
+
+  std::mutex mutex_;
+  std::vector<runtime::Storage*> slots_;
+  std::vector<uint64_t> free_;
+};
 
 c10::CachingDeviceAllocator::Stat stat(int64_t current, int64_t peak, int64_t allocated, int64_t freed) {
   c10::CachingDeviceAllocator::Stat s;
@@ -33,8 +80,9 @@ class Allocator final : public c10::DeviceAllocator {
   }
   c10::DeleterFnPtr raw_deleter() const override { return &delete_storage; }
   void copy_data(void* dest, const void* src, std::size_t) const override {
-    const auto& from = *static_cast<const runtime::Storage*>(src);
-    auto& to = *static_cast<runtime::Storage*>(dest);
+    AddressBook& book = AddressBook::instance();
+    const runtime::Storage& from = *book.find(src);
+    runtime::Storage& to = *book.find(dest);
     to.buffer = from.buffer;  // shared until one of them is written
     to.element = from.element;
     to.dims = from.dims;
@@ -73,8 +121,21 @@ c10::DeviceAllocator& allocator() {
 }
 
 c10::DataPtr adopt(runtime::Storage* storage) {
-  return {storage, storage, &delete_storage,
+  storage->address = AddressBook::instance().add(storage);
+  return {storage->address, storage, &delete_storage,
           c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(storage->device))};
+}
+
+void delete_storage(void* p) {
+  auto* storage = static_cast<runtime::Storage*>(p);
+  AddressBook::instance().remove(storage->address);
+  delete storage;
+}
+
+runtime::Storage* find_storage(const void* address, int64_t* offset) {
+  runtime::Storage* storage = AddressBook::instance().find(address);
+  if (storage) *offset = static_cast<const char*>(address) - static_cast<const char*>(storage->address);
+  return storage;
 }
 
 void check_size(int64_t bytes, int device) {

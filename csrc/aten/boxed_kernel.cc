@@ -131,7 +131,7 @@ class CallBuilder {
         if (v.isDevice()) explicit_device_ = resolve_device(v.toDevice());
         return;
       case ArgumentKind::kGenerator:
-        if (v.isGenerator()) call_.random = v.toGenerator().get<Generator>();
+        if (v.isGenerator()) call_.random = checked_generator(v.toGenerator());
         return;
       case ArgumentKind::kIgnored:
         // Memory formats and layouts change the strides of results: they are part of the key.
@@ -386,16 +386,28 @@ class Describer {
   int next_scalar_ = 0, next_tensor_ = 0;
 };
 
-// Written tensors must not overlap themselves, nor partly overlap an input.
+// Written tensors must not overlap themselves, nor an input (partly, or at all), as the op's CPU kernel has it.
 void check_overlap(const OpEntry& entry, at::ArrayRef<c10::IValue> arguments) {
+  if (entry.overlap == OverlapRule::kAny) return;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (entry.arguments[i].returned_as < 0 || !arguments[i].isTensor()) continue;
     const at::Tensor& target = arguments[i].toTensor();
     if (!is_device_tensor(target)) continue;
     at::assert_no_internal_overlap(target);
-    for (size_t k = 0; k < arguments.size(); ++k)
-      if (k != i && arguments[k].isTensor() && is_device_tensor(arguments[k].toTensor()))
-        at::assert_no_partial_overlap(target, arguments[k].toTensor());
+    const auto check = [&](const at::Tensor& input, bool is_self) {
+      if (!is_device_tensor(input)) return;
+      if (entry.overlap == OverlapRule::kNone || (entry.overlap == OverlapRule::kNoneButSelf && !is_self)) {
+        at::assert_no_overlap(target, input);
+      } else {
+        at::assert_no_partial_overlap(target, input);
+      }
+    };
+    for (size_t k = 0; k < arguments.size(); ++k) {
+      if (entry.arguments[k].returned_as >= 0) continue;
+      if (arguments[k].isTensor()) check(arguments[k].toTensor(), entry.arguments[k].name == "self");
+      if (arguments[k].isTensorList() && !entry.is_foreach)
+        for (const at::Tensor& t : arguments[k].toTensorVector()) check(t, false);
+    }
   }
 }
 
@@ -441,9 +453,14 @@ void return_results(const OpEntry& entry, torch::jit::Stack* stack, size_t num_a
   }
   size_t next = 0;
   torch::jit::Stack results;
-  for (const int argument : entry.return_argument) {
+  for (size_t i = 0; i < entry.return_argument.size(); ++i) {
+    const int argument = entry.return_argument[i];
     if (argument >= 0) {
       results.push_back((*stack)[first + static_cast<size_t>(argument)]);
+    } else if (entry.returns_integer[i]) {
+      // What only this backend's own backward gets back, and does not need. It takes a result's place.
+      results.emplace_back(int64_t{0});
+      ++next;
     } else {
       results.emplace_back(next < fresh.size() ? std::move(fresh[next]) : at::Tensor());
       ++next;

@@ -94,6 +94,13 @@ std::optional<std::vector<int64_t>> dense_dims(at::IntArrayRef sizes, at::IntArr
   return dims;
 }
 
+int64_t byte_offset(const at::TensorBase& t) {
+  const c10::DataPtr& p = t.unsafeGetTensorImpl()->unsafe_storage().data_ptr();
+  int64_t into = 0;
+  if (!is_own(p)) find_storage(p.get(), &into);
+  return into + t.storage_offset() * static_cast<int64_t>(t.itemsize());
+}
+
 namespace {
 
 // Storages that come as bytes (torch.load, UntypedStorage, resize_) get the type and shape of the first tensor made on
@@ -101,7 +108,7 @@ namespace {
 void adopt_type(runtime::Storage& s, const at::TensorBase& t) {
   const ElementType type = checked_element_type(t.scalar_type());
   const auto item = static_cast<int64_t>(byte_size(type));
-  const bool dense = t.storage_offset() == 0 && t.numel() * item == s.nbytes;
+  const bool dense = byte_offset(t) == 0 && t.numel() * item == s.nbytes;
   auto dims = dense ? dense_dims(t.sizes(), t.strides()) : std::nullopt;
   if (!dims) dims = std::vector<int64_t>{(s.nbytes + item - 1) / item};
   s.element = type;
@@ -112,7 +119,14 @@ void adopt_type(runtime::Storage& s, const at::TensorBase& t) {
 }  // namespace
 
 runtime::Storage& storage_of(const at::TensorBase& t) {
-  auto* s = static_cast<runtime::Storage*>(t.unsafeGetTensorImpl()->unsafe_storage().data_ptr().get_context());
+  const c10::DataPtr& p = t.unsafeGetTensorImpl()->unsafe_storage().data_ptr();
+  auto* s = static_cast<runtime::Storage*>(p.get_context());
+  if (!is_own(p)) [[unlikely]] {
+    // Made from a pointer: what torch.from_dlpack gives. Its storage is the exporter's.
+    int64_t ignored = 0;
+    s = find_storage(p.get(), &ignored);
+    TORCH_CHECK(s, "the tensor's memory is not of this process's tpu device: tensors cannot be made from raw pointers");
+  }
   if (s->element == ElementType::kInvalid) [[unlikely]]
     adopt_type(*s, t);
   return *s;
@@ -127,7 +141,11 @@ runtime::TensorRef tensor_ref(const at::TensorBase& t) {
   ref.sizes = impl->sizes().data();
   ref.strides = impl->strides().data();
   ref.offset = impl->storage_offset();
+  if (!is_own(impl->unsafe_storage().data_ptr())) [[unlikely]]
+    ref.offset = byte_offset(t) / static_cast<int64_t>(impl->itemsize());
   ref.contiguous = impl->is_contiguous();
+  ref.conjugated = impl->is_conj();
+  ref.negated = t.is_neg();
   return ref;
 }
 
@@ -194,8 +212,7 @@ at::Tensor host_view(const at::Tensor& t) {
   auto* bytes = static_cast<char*>(const_cast<void*>(runtime::host_bytes(s, &owner)));
   // The buffer must outlive the view: a later write to the storage replaces it.
   auto keep = std::make_shared<std::pair<runtime::BufferRef, std::shared_ptr<void>>>(s.buffer, std::move(owner));
-  const auto item = static_cast<int64_t>(t.element_size());
-  return at::from_blob(bytes + t.storage_offset() * item, t.sizes(), t.strides(), [keep](void*) {},
+  return at::from_blob(bytes + byte_offset(t), t.sizes(), t.strides(), [keep](void*) {},
                        t.options().device(at::kCPU).requires_grad(false));
 }
 

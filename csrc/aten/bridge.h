@@ -19,6 +19,9 @@ inline bool is_device_tensor(const at::TensorBase& t) { return t.defined() && t.
 // What the tensor's storage owns. The tensor is on the device. Gives the array a type when it has none yet.
 runtime::Storage& storage_of(const at::TensorBase& t);
 
+// Where the tensor begins in its array, in bytes.
+int64_t byte_offset(const at::TensorBase& t);
+
 // A device tensor as the runtime sees it; sizes and strides stay the tensor's.
 runtime::TensorRef tensor_ref(const at::TensorBase& t);
 

@@ -16,14 +16,14 @@ namespace {
 // True when `t` is the whole of its storage's array, so that a copy into it replaces the array.
 bool covers_storage(const at::Tensor& t) {
   const runtime::Storage& s = storage_of(t);
-  return t.storage_offset() == 0 && s.element == to_element_type(t.scalar_type()) &&
+  return byte_offset(t) == 0 && s.element == to_element_type(t.scalar_type()) &&
          t.numel() * static_cast<int64_t>(t.element_size()) == s.nbytes && t.is_non_overlapping_and_dense();
 }
 
 void copy_within_device(const at::Tensor& self, const at::Tensor& src) {
   runtime::Storage& to = storage_of(self);
   runtime::Storage& from = storage_of(src);
-  if (&to == &from && self.storage_offset() == src.storage_offset() && self.sizes() == src.sizes() &&
+  if (&to == &from && byte_offset(self) == byte_offset(src) && self.sizes() == src.sizes() &&
       self.strides() == src.strides() && self.scalar_type() == src.scalar_type())
     return;
   // Two whole arrays of one layout share the buffer until one of them is written.

@@ -67,4 +67,11 @@ const at::Generator& default_generator(int device) {
   return (*generators)[static_cast<size_t>(device)];
 }
 
+Generator* checked_generator(const at::Generator& generator) {
+  TORCH_CHECK(generator.defined(), "Generator with undefined implementation is not allowed");
+  TORCH_CHECK(generator.device().is_privateuseone(), "Expected a 'tpu' device type for generator but found '",
+              generator.device().type(), "'");
+  return static_cast<Generator*>(generator.unsafeGetGeneratorImpl());
+}
+
 }  // namespace torch_tpu::aten

@@ -29,5 +29,7 @@ class Generator final : public c10::GeneratorImpl, public runtime::RandomSource 
 };
 
 const at::Generator& default_generator(int device);
+// The device's own kind of generator, which a call was given. Another device's is an error, as in CUDA.
+Generator* checked_generator(const at::Generator& generator);
 
 }  // namespace torch_tpu::aten

@@ -77,7 +77,9 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isPinnedPtr(const void* data) const override { return PinnedAllocator::instance().contains(data); }
   c10::Allocator* getPinnedMemoryAllocator() const override { return &PinnedAllocator::instance(); }
   c10::Device getDeviceFromPtr(void* data) const override {
-    const auto* storage = static_cast<const runtime::Storage*>(data);
+    int64_t offset = 0;
+    const runtime::Storage* storage = find_storage(data, &offset);
+    TORCH_CHECK(storage, "the pointer is of no tensor on the tpu device");
     return c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(storage->device));
   }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex d) const override { return default_generator(d); }
@@ -90,6 +92,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 // Grows or shrinks a storage in bytes; the common prefix keeps its contents.
 void Hooks::resizePrivateUse1Bytes(const c10::Storage& storage, size_t size) const {
   auto* impl = storage.unsafeGetStorageImpl();
+  TORCH_CHECK(is_own(impl->data_ptr()), "Trying to resize storage that is not resizable");
   auto* old = static_cast<runtime::Storage*>(impl->data_ptr().get_context());
   if (static_cast<size_t>(impl->nbytes()) == size) return;
   check_size(static_cast<int64_t>(size), old->device);
@@ -105,7 +108,9 @@ void Hooks::resizePrivateUse1Bytes(const c10::Storage& storage, size_t size) con
     auto* copy = new runtime::Storage(*old);
     source = c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), old->nbytes,
                                                                 adopt(copy), &allocator(), true));
-    const ElementType element = copy->element;
+    // Ends that cut an element keep its first bytes: the array becomes bytes.
+    const bool whole = kept % static_cast<int64_t>(byte_size(copy->element)) == 0;
+    const ElementType element = whole ? copy->element : ElementType::kU8;
     const auto item = static_cast<int64_t>(byte_size(element));
     const auto options = at::TensorOptions().device(storage.device()).dtype(to_scalar_type(element));
     before = at::empty({0}, options).set_(source, 0, {kept / item}, {1});

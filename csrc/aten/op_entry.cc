@@ -55,8 +55,28 @@ ArgumentKind kind_of(c10::TypePtr type) {
   }
 }
 
-bool is_list(c10::TypePtr type) {
-  return type->kind() == TypeKind::ListType;
+bool is_list(c10::TypePtr type) { return type->kind() == TypeKind::ListType; }
+
+OverlapRule overlap_rule(const std::string& schema_name) {
+  std::string name = schema_name.substr(schema_name.find("::") + 2);
+  while (name.ends_with('_')) name.pop_back();
+  for (const char* fill : {"fill", "zero"})
+    if (name == fill) return OverlapRule::kAny;
+  for (const char* reader : {"cat", "gather", "index_select", "take"})
+    if (name == reader) return OverlapRule::kNone;
+  for (const char* writer : {"scatter", "scatter_add", "scatter_reduce", "index_copy", "index_add", "index_reduce",
+                             "index_fill", "index_put", "_index_put_impl", "_unsafe_index_put", "put"})
+    if (name == writer) return OverlapRule::kNoneButSelf;
+  return OverlapRule::kExactOrNone;
+}
+
+// Whether a written argument is what the op returns, and not a second effect (rrelu_with_noise's noise). Ops that
+// return nothing say so by writing.
+bool is_result(const c10::FunctionSchema& schema, const c10::Argument& written) {
+  if (schema.returns().empty()) return true;
+  return std::any_of(schema.returns().begin(), schema.returns().end(), [&](const c10::Argument& r) {
+    return r.alias_info() && r.alias_info()->beforeSets() == written.alias_info()->beforeSets();
+  });
 }
 
 }  // namespace
@@ -72,6 +92,7 @@ std::unique_ptr<OpEntry> make_entry(const lowering::Lowering& lowering, const c1
   entry->schema = &schema;
   entry->own = own;
   entry->functional = functional;
+  entry->overlap = overlap_rule(schema.name());
   entry->is_foreach = entry->name.find("::_foreach_") != std::string::npos;
   const auto& returns = schema.returns();
   entry->returns_list = returns.size() == 1 && is_list(returns[0].type());
@@ -93,7 +114,7 @@ std::unique_ptr<OpEntry> make_entry(const lowering::Lowering& lowering, const c1
       if (argument.has_default) argument.default_value = v.isDouble() ? v.toDouble() : static_cast<double>(v.toInt());
     }
     const bool writes = a.alias_info() && a.alias_info()->isWrite();
-    if (writes && !contains(lowering.hidden_writes, a.name())) {
+    if (writes && is_result(schema, a) && !contains(lowering.hidden_writes, a.name())) {
       argument.is_out = a.kwarg_only() && own && functional && *own != *functional;
       written.push_back(static_cast<int>(entry->arguments.size()));
     }
@@ -106,10 +127,13 @@ std::unique_ptr<OpEntry> make_entry(const lowering::Lowering& lowering, const c1
     size_t next = 0;
     std::vector<int> aliased;
     for (size_t i = 0; i < schema.arguments().size(); ++i)
-      if (schema.arguments()[i].alias_info() && schema.arguments()[i].alias_info()->isWrite())
+      if (schema.arguments()[i].alias_info() && schema.arguments()[i].alias_info()->isWrite() &&
+          is_result(schema, schema.arguments()[i]))
         aliased.push_back(static_cast<int>(i));
-    for (const c10::Argument& r : returns)
+    for (const c10::Argument& r : returns) {
       entry->return_argument.push_back(r.alias_info() && r.alias_info()->isWrite() ? aliased.at(next++) : -1);
+      entry->returns_integer.push_back(kind_of(r.real_type()) == ArgumentKind::kInt);
+    }
   }
   return entry;
 }

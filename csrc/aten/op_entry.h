@@ -31,6 +31,10 @@ enum class ArgumentKind : uint8_t {
   kIgnored,       // layout, memory format, pin_memory: handled by the meta kernel
 };
 
+// How written memory may overlap inputs: exactly or not at all (as TensorIterator has it), not at all, not at all but for
+// `self` (the scatter family), or in any way (fills, which also may write an element twice).
+enum class OverlapRule : uint8_t { kExactOrNone, kNone, kNoneButSelf, kAny };
+
 struct OpEntry {
   struct Argument {
     std::string name;
@@ -49,8 +53,10 @@ struct OpEntry {
   std::optional<c10::OperatorHandle> functional;  // whose meta kernel gives result types
   std::vector<Argument> arguments;
   std::vector<int> return_argument;  // per schema return: the argument that is returned, or -1 for a new tensor
+  std::vector<bool> returns_integer;  // per schema return: an int and not a tensor (attention's max_q and max_k)
   bool writes_results = false;       // in-place and out forms
   bool returns_list = false;         // Tensor[]
+  OverlapRule overlap = OverlapRule::kExactOrNone;
   bool is_foreach = false;           // no meta kernels: they would run one by one
   // Replaces arguments before the call is keyed (bool masks by index tensors). Returns true when it did the whole call
   // and left the results.
@@ -64,6 +70,9 @@ std::unique_ptr<OpEntry> make_entry(const lowering::Lowering& lowering, const c1
 
 // Runs the op on the stack: the arguments are replaced by the results.
 void run_entry(const OpEntry& entry, torch::jit::Stack* stack);
+
+// Lowerings whose names this PyTorch does not have.
+std::vector<std::string>& unknown_lowerings();
 
 // An entry of an op of this project's own, from its schema ("tpu.arange(int size, ...) -> Tensor").
 const OpEntry& internal_entry(const char* schema);

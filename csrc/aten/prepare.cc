@@ -94,6 +94,25 @@ bool prepare_index_put(const OpEntry& entry, torch::jit::Stack* stack) {
   return prepare_indices(entry, stack);
 }
 
+// PyTorch resolves lazily conjugated and negated arguments before it calls a kernel, except for a few ops whose CPU and
+// CUDA kernels take them as they are (aten/src/ATen/ConjugateFallback.cpp). The programs see memory, so they resolve here.
+bool resolve_lazy_arguments(const OpEntry& entry, torch::jit::Stack* stack) {
+  const size_t first = stack->size() - entry.arguments.size();
+  at::Tensor written;
+  for (size_t i = 0; i < entry.arguments.size(); ++i) {
+    c10::IValue& v = (*stack)[first + i];
+    if (!v.isTensor()) continue;
+    const at::Tensor t = v.toTensor();
+    if (!t.defined() || (!t.is_conj() && !t.is_neg())) continue;
+    if (entry.arguments[i].returned_as >= 0) written = t;
+    v = t.resolve_conj().resolve_neg();
+  }
+  if (!written.defined()) return false;
+  run_entry(entry, stack);
+  stack->back() = written.copy_(stack->back().toTensor());
+  return true;
+}
+
 }  // namespace
 
 bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::Stack*) {
@@ -102,6 +121,11 @@ bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::St
       {"_unsafe_index.Tensor", prepare_indices}, {"index_put", prepare_index_put},
       {"index_put_", prepare_index_put},         {"index_put.out", prepare_index_put},
       {"_index_put_impl_", prepare_index_put},   {"_unsafe_index_put", prepare_index_put},
+      {"_conj_physical", resolve_lazy_arguments}, {"dot", resolve_lazy_arguments},
+      {"vdot", resolve_lazy_arguments},           {"mm", resolve_lazy_arguments},
+      {"bmm", resolve_lazy_arguments},            {"addmm", resolve_lazy_arguments},
+      {"addmm_", resolve_lazy_arguments},         {"baddbmm", resolve_lazy_arguments},
+      {"baddbmm_", resolve_lazy_arguments},
   };
   auto it = table.find(name);
   return it == table.end() ? nullptr : it->second;

@@ -36,7 +36,8 @@ bool is_written_form(const c10::FunctionSchema& functional, const c10::FunctionS
   for (size_t i = 0; i < f.size(); ++i)
     if (!same_argument(f[i], c[i])) return false;
   size_t written = 0;
-  for (const c10::Argument& a : c) written += is_write(a);
+  // What the functional form writes too is no result (rrelu_with_noise's noise).
+  for (size_t i = 0; i < c.size(); ++i) written += is_write(c[i]) && !(i < f.size() && is_write(f[i]));
   if (c.size() == f.size()) return written == 1 && is_write(c[0]);  // in-place
   for (size_t i = f.size(); i < c.size(); ++i)
     if (!is_write(c[i])) return false;
@@ -63,7 +64,10 @@ class Registrar {
       const std::string base = lowering.name.substr(0, dot);
       const std::string overload = dot == std::string::npos ? "" : lowering.name.substr(dot + 1);
       auto functional = c10::Dispatcher::singleton().findSchema({"aten::" + base, overload});
-      TORCH_CHECK(functional, "torch_tpu: lowering of aten::", lowering.name, ", which this PyTorch does not have");
+      if (!functional) {  // a misspelt name must not break the import; a test asks for these
+        unknown_lowerings().push_back(lowering.name);
+        continue;
+      }
       add(lowering, *functional, *functional);
       for (const std::string& name : {in_place_name(base), base}) {
         auto it = overloads_.find(name);
@@ -94,6 +98,11 @@ class Registrar {
 };
 
 }  // namespace
+
+std::vector<std::string>& unknown_lowerings() {
+  static auto* const names = new std::vector<std::string>;
+  return *names;
+}
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) { Registrar(library).add_all(); }
 

@@ -62,6 +62,17 @@ at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std:
   return empty_tensor(size, strides, dtype.value_or(c10::get_default_dtype_as_scalartype()), index);
 }
 
+// A tensor of zeros without memory: dispatch resolves it before a kernel of this backend sees it.
+at::Tensor efficient_zeros(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                           std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  const int index = checked_device(device, layout, pin_memory);
+  at::native::ZeroTensorAllocator zeros(at::Device(at::kPrivateUse1, static_cast<c10::DeviceIndex>(index)));
+  const c10::DispatchKeySet keys =
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1) | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor);
+  return at::detail::empty_generic(size, &zeros, keys, dtype.value_or(c10::get_default_dtype_as_scalartype()),
+                                   std::nullopt);
+}
+
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
                          std::optional<at::Layout> layout, std::optional<at::Device> device,
                          std::optional<bool> pin_memory) {
@@ -95,8 +106,10 @@ at::Tensor& set_source_storage_offset(at::Tensor& self, at::Storage source, int6
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_storage_offset(offset);
   impl->set_sizes_and_strides(size, stride.data() ? stride : at::IntArrayRef(contiguous(size)));
-  const auto needed = at::detail::computeStorageNbytes(size, impl->strides(), impl->itemsize(), static_cast<size_t>(offset));
-  if (impl->numel() > 0 && source.nbytes() < needed) at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(source, needed);
+  const auto needed =
+      at::detail::computeStorageNbytes(size, impl->strides(), impl->itemsize(), static_cast<size_t>(offset));
+  if (impl->numel() > 0 && source.nbytes() < needed)
+    at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(source, needed);
   return self;
 }
 
@@ -137,6 +150,7 @@ bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", &empty);
   m.impl("empty_strided", &empty_strided);
+  m.impl("_efficientzerotensor", &efficient_zeros);
   m.impl("resize_", &resize_);
   m.impl("set_.source_Storage_storage_offset", &set_source_storage_offset);
   m.impl("set_.source_Storage", &set_source_storage);
@@ -146,8 +160,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("record_stream", &record_stream);
   m.impl("view", static_cast<at::Tensor (*)(const at::Tensor&, at::IntArrayRef)>(&at::native::view));
   m.impl("as_strided", &at::native::as_strided_tensorimpl);
-  m.impl("_reshape_alias", static_cast<at::Tensor (*)(const at::Tensor&, at::IntArrayRef, at::IntArrayRef)>(
-                               &at::native::_reshape_alias));
+  m.impl("_reshape_alias",
+         static_cast<at::Tensor (*)(const at::Tensor&, at::IntArrayRef, at::IntArrayRef)>(&at::native::_reshape_alias));
   m.impl("unfold", &at::native::unfold);
   m.impl("view_as_real", &at::native::view_as_real);
   m.impl("view_as_complex", &at::native::view_as_complex);

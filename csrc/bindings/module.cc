@@ -4,6 +4,7 @@
 #include "aten/device.h"
 #include "aten/generator.h"
 #include "aten/hooks.h"
+#include "aten/op_entry.h"
 #include "aten/settings.h"
 #include "aten/bridge.h"
 #include "lowering/registry.h"
@@ -97,6 +98,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_precision", [](int precision) { aten::settings().precision_override = precision; });
   m.def("allow_excess_precision", [] { return aten::settings().allow_excess_precision.load(); });
   m.def("set_allow_excess_precision", [](bool on) { aten::settings().allow_excess_precision = on; });
+  m.def("unknown_lowerings", [] { return aten::unknown_lowerings(); });
   m.def("registered_ops", [] {
     std::vector<std::string> names;
     for (const auto& lowering : lowering::Registry::instance().all())

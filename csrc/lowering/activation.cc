@@ -167,7 +167,7 @@ void register_activation(Registry& r) {
   r.add("_prelu_kernel", prelu_kernel).like("self");
   r.add("glu", glu);
   r.add("glu_jvp", glu_jvp).like("glu");
-  r.add("rrelu_with_noise", rrelu_with_noise).like("self");
+  r.add("rrelu_with_noise", rrelu_with_noise).like("self").mutates({"noise"});
   register_activation_backward(r);
 }
 

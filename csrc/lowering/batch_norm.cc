@@ -148,13 +148,13 @@ Results batch_norm_backward(Op& op) { return gradient(op, op.boolean("update"), 
 }  // namespace
 
 void register_batch_norm(Registry& r) {
-  r.add("native_batch_norm", native_batch_norm).mutates({"running_mean", "running_var"});
-  r.add("_native_batch_norm_legit", native_batch_norm).mutates({"running_mean", "running_var"});
-  r.add("_native_batch_norm_legit.no_stats", native_batch_norm_without_statistics);
-  r.add("_native_batch_norm_legit_functional", native_batch_norm_functional);
+  r.add("native_batch_norm", native_batch_norm).mutates({"running_mean", "running_var"}).own_results();
+  r.add("_native_batch_norm_legit", native_batch_norm).mutates({"running_mean", "running_var"}).own_results();
+  r.add("_native_batch_norm_legit.no_stats", native_batch_norm_without_statistics).own_results();
+  r.add("_native_batch_norm_legit_functional", native_batch_norm_functional).own_results();
   r.add("_batch_norm_with_update", batch_norm_with_update).mutates({"running_mean", "running_var"});
   r.add("_batch_norm_with_update_functional", batch_norm_with_update_functional);
-  r.add("_batch_norm_no_update", batch_norm_no_update);
+  r.add("_batch_norm_no_update", batch_norm_no_update).own_results();
   r.add("native_batch_norm_backward", native_batch_norm_backward);
   r.add("batch_norm_backward", batch_norm_backward);
 }

@@ -194,12 +194,12 @@ Results weight_norm_interface_backward(Op& op) {
 }  // namespace
 
 void register_normalization(Registry& r) {
-  r.add("native_layer_norm", native_layer_norm);
+  r.add("native_layer_norm", native_layer_norm).own_results();
   r.add("native_layer_norm_backward", native_layer_norm_backward);
   // Without a kernel of ours rms_norm would decompose: with one, PyTorch calls it and its backward as on CUDA.
   r.add("_fused_rms_norm", fused_rms_norm);
   r.add("_fused_rms_norm_backward", fused_rms_norm_backward);
-  r.add("native_group_norm", native_group_norm);
+  r.add("native_group_norm", native_group_norm).own_results();
   r.add("native_group_norm_backward", native_group_norm_backward);
   r.add("_weight_norm_interface", weight_norm_interface);
   r.add("_weight_norm_interface_backward", weight_norm_interface_backward);

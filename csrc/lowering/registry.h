@@ -29,6 +29,8 @@ struct Lowering {
   std::string strides_of;
   // Images (4-D, 5-D results) are channels-last where one of these arguments is, as convolutions have it on the CPU.
   std::vector<std::string> image_format_of;
+  // Where a result's type differs from what PyTorch's meta kernel says, the lowering is right (as the CPU kernel is).
+  bool has_own_results = false;
   // An op of this project's own, which is not in the dispatcher (called by the ATen bridge).
   bool internal = false;
 
@@ -38,6 +40,7 @@ struct Lowering {
   Lowering& runtime(std::vector<std::string> names) { return runtime_integers = std::move(names), *this; }
   Lowering& mutates(std::vector<std::string> names) { return hidden_writes = std::move(names), *this; }
   Lowering& like(std::string argument) { return strides_of = std::move(argument), *this; }
+  Lowering& own_results() { return has_own_results = true, *this; }
   Lowering& image_format(std::vector<std::string> names) { return image_format_of = std::move(names), *this; }
 };
 

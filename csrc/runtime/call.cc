@@ -15,7 +15,7 @@ int64_t ScalarValue::as_integer() const {
 
 namespace {
 
-enum Flag : uint64_t { kWrapped = 1, kHostScalar = 2, kGeneral = 4, kIrregular = 8 };
+enum Flag : uint64_t { kWrapped = 1, kHostScalar = 2, kGeneral = 4, kIrregular = 8, kConjugated = 16, kNegated = 32 };
 
 bool whole_array(const TensorRef& t) {
   if (!t.contiguous || t.type != t.storage->element || t.storage->dims.size() != static_cast<size_t>(t.rank)) return false;
@@ -43,6 +43,8 @@ void append_tensor_key(Call& call, size_t index, bool irregular) {
   const bool whole = whole_array(t);
   if (!whole) flags |= kGeneral;
   if (irregular) flags |= kIrregular;
+  if (t.conjugated) flags |= kConjugated;
+  if (t.negated) flags |= kNegated;
   const Storage& s = *t.storage;
   call.key.push_back(uint64_t{0x71} | static_cast<uint64_t>(t.type) << 8 | flags << 16 |
                      static_cast<uint64_t>(t.rank) << 24 | static_cast<uint64_t>(s.element) << 32 |

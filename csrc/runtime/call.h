@@ -16,6 +16,8 @@ struct TensorRef {
   ElementType type = ElementType::kInvalid;
   bool wrapped_number = false;
   bool contiguous = false;  // row-major, in the sense of Tensor::is_contiguous
+  bool conjugated = false;  // lazily: the memory holds the conjugate
+  bool negated = false;     // lazily
   int16_t rank = 0;
   int16_t scalar = -1;
   const int64_t* sizes = nullptr;

@@ -79,7 +79,8 @@ class ProgramBuilder final : public lowering::ProgramContext {
   Value unpack(Value raw, ElementType as) {
     if (is_complex(as)) {
       const int64_t half = raw.dim(0) / 2;
-      return complex(unpack(slice(raw, {0}, {half}), real_type(as)), unpack(slice(raw, {half}, {2 * half}), real_type(as)));
+      return complex(unpack(slice(raw, {0}, {half}), real_type(as)),
+                     unpack(slice(raw, {half}, {2 * half}), real_type(as)));
     }
     if (raw.dim(0) == 1) {
       Value word = reshape(raw, {});
@@ -89,7 +90,8 @@ class ProgramBuilder final : public lowering::ProgramContext {
     // TPUs have no 64-bit bitcast: integers are put together by shifts, doubles come as a high and a low float.
     Value low = reshape(slice(raw, {0}, {1}), {}), high = reshape(slice(raw, {1}, {2}), {});
     if (as == ElementType::kF64)
-      return add(convert(bitcast_convert(low, ElementType::kF32), as), convert(bitcast_convert(high, ElementType::kF32), as));
+      return add(convert(bitcast_convert(low, ElementType::kF32), as),
+                 convert(bitcast_convert(high, ElementType::kF32), as));
     Value wide = logical_or(shift_left(convert(high, ElementType::kU64), constant(module_, ElementType::kU64, 32)),
                             convert(low, ElementType::kU64));
     return convert(wide, as);
@@ -114,8 +116,8 @@ class ProgramBuilder final : public lowering::ProgramContext {
     if (plan.num_starts() == 0) return values;
     const bool wide = tensor(i).storage->nbytes > (int64_t{1} << 31) - 1;
     for (size_t k = 0; k < plan.num_starts(); ++k)
-      values.push_back(packed({PackedValue::Source::kStart, wide ? ElementType::kS64 : ElementType::kS32, i,
-                               static_cast<int64_t>(k), 0}));
+      values.push_back(packed(
+          {PackedValue::Source::kStart, wide ? ElementType::kS64 : ElementType::kS32, i, static_cast<int64_t>(k), 0}));
     if (std::none_of(program_.starts.begin(), program_.starts.end(), [&](const auto& s) { return s.tensor == i; })) {
       program_.starts.push_back({i, program_.num_starts, plan});
       program_.num_starts += static_cast<int>(plan.num_starts());
@@ -127,8 +129,8 @@ class ProgramBuilder final : public lowering::ProgramContext {
     auto& plan = plans_[static_cast<size_t>(i)];
     if (!plan) {
       const TensorRef& t = tensor(i);
-      ViewGeometry g{{t.storage->element, t.storage->dims}, t.type, {t.sizes, t.sizes + t.rank},
-                     {t.strides, t.strides + t.rank}};
+      ViewGeometry g{
+          {t.storage->element, t.storage->dims}, t.type, {t.sizes, t.sizes + t.rank}, {t.strides, t.strides + t.rank}};
       plan = AccessPlan::make(g, description_.irregular.at(static_cast<size_t>(i)));
     }
     return *plan;
@@ -145,13 +147,19 @@ class ProgramBuilder final : public lowering::ProgramContext {
     return base;
   }
 
+  // Between what memory holds and what the tensor means; both ways.
+  static Value with_lazy_bits(const TensorRef& t, Value value) {
+    if (t.conjugated) value = complex(real(value), negate(imag(value)));
+    return t.negated ? negate(value) : value;
+  }
+
   Value read(int i) {
     if (auto it = reads_.find(i); it != reads_.end()) return it->second;
     const AccessPlan& plan = plan_of(i);
     const TensorRef& t = tensor(i);
     Value value = plan.form() == AccessPlan::Form::kEmpty
                       ? constant(module_, t.type, 0, Dims(t.sizes, t.sizes + t.rank))
-                      : plan.emit_read(base_parameter(slot_of(i)), starts_of(i));
+                      : with_lazy_bits(t, plan.emit_read(base_parameter(slot_of(i)), starts_of(i)));
     reads_.emplace(i, value);
     return value;
   }
@@ -162,7 +170,7 @@ class ProgramBuilder final : public lowering::ProgramContext {
     if (plan.form() == AccessPlan::Form::kEmpty) return;
     const Dims sizes(t.sizes, t.sizes + t.rank);
     if (value.dims() != sizes) value = broadcast_to(value, sizes);
-    value = convert(value, t.type);
+    value = with_lazy_bits(t, convert(value, t.type));
     const int slot = slot_of(i);
     auto written = written_.find(slot);
     Value base = written != written_.end() ? written->second : plan.covers() ? Value() : base_parameter(slot);
@@ -233,7 +241,7 @@ class ProgramBuilder final : public lowering::ProgramContext {
     for (size_t i = 0; i < values.size(); ++i) {
       ResultDescription d = i < description_.results.size() ? description_.results[i] : ResultDescription{};
       if (d.written_tensor >= 0) {
-        if (values[i].defined()) write(d.written_tensor, values[i]);
+        if (values[i].defined() && values[i].numel() > 0) write(d.written_tensor, values[i]);
         continue;
       }
       Program::Result r;
@@ -244,6 +252,10 @@ class ProgramBuilder final : public lowering::ProgramContext {
       }
       Value v = values[i];
       if (d.type.element != ElementType::kInvalid) {
+        if (description_.lowering->has_own_results) {
+          if (v.dims() != d.type.dims) d.strides.clear();
+          d.type = v.type();
+        }
         if (v.dims() != d.type.dims)
           throw TypeError(description_.op + ": the lowering's result " + std::to_string(i) + " is " +
                           stablehlo::to_string(v.type()) + ", expected " + stablehlo::to_string(d.type));
@@ -333,7 +345,8 @@ class ProgramBuilder final : public lowering::ProgramContext {
 
   std::string finish() {
     for (const auto& [slot, value] : written_) {
-      auto input = std::find_if(program_.inputs.begin(), program_.inputs.end(), [&](const auto& in) { return in.tensor == slot; });
+      auto input = std::find_if(program_.inputs.begin(), program_.inputs.end(),
+                                [&](const auto& in) { return in.tensor == slot; });
       if (input != program_.inputs.end()) {
         input->output = static_cast<int>(outputs_.size());
         module_.alias_parameter(input->parameter, input->output);

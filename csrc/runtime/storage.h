@@ -18,6 +18,8 @@ struct Storage {
   std::vector<int64_t> dims;
   int64_t nbytes = 0;
   int device = 0;
+  // What PyTorch shows as the data pointer: an address that no memory has (aten/allocator.h).
+  void* address = nullptr;
 };
 
 }  // namespace torch_tpu::runtime

@@ -18,12 +18,64 @@ import warnings
 
 CHECKS = ("forward", "gradient", "strides")
 
+# Entries whose values are random or never written: dtype and shape are compared.
+RANDOM = {
+    "bernoulli",
+    "cauchy",
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "exponential",
+    "geometric",
+    "log_normal",
+    "multinomial",
+    "new_empty",
+    "new_empty_strided",
+    "nn.functional.alpha_dropout",
+    "nn.functional.dropout",
+    "nn.functional.dropout2d",
+    "nn.functional.dropout3d",
+    "nn.functional.feature_alpha_dropout.with_train",
+    "nn.functional.fractional_max_pool2d",
+    "nn.functional.fractional_max_pool3d",
+    "nn.functional.multi_head_attention_forward",
+    "nn.functional.rrelu",
+    "normal",
+    "normal.in_place",
+    "normal.number_mean",
+    "pca_lowrank",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "svd_lowrank",
+    "uniform",
+}
+
+
+# Whose positions among equal elements are unspecified, and not those of CPU's stable order: [1] is not compared.
+ARBITRARY_TIES = {"kthvalue", "topk"}
+
+# Whose tensor arguments stay on the CPU, as with CUDA.
+HOST_ARGUMENTS = {"tensor_split"}
+
 
 def _to(device, value):
     import torch
 
     if isinstance(value, torch.Tensor):
-        moved = value.detach().to(device)
+        source = value.detach()
+        strided = value.layout == torch.strided and value.device.type == "cpu"
+        if strided and source.untyped_storage().nbytes() != source.numel() * source.element_size():
+            # With all of its storage, so that it is the same view there.
+            whole = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage())
+            moved = whole.to(device).as_strided(source.shape, source.stride(), source.storage_offset())
+            moved = moved.conj() if source.is_conj() else moved
+            moved = moved._neg_view() if source.is_neg() else moved
+        else:
+            moved = source.to(device)
         return moved.requires_grad_(value.requires_grad)
     if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
         items = [_to(device, v) for v in value]
@@ -47,8 +99,8 @@ def _tensors(value):
     return []
 
 
-def _compare(expected, actual, tolerance):
-    """'' when equal, else the first difference."""
+def _compare(expected, actual, tolerance, by_value=lambda i: True):
+    """'' when equal, else the first difference. `by_value(i)` says whether the numbers of tensor i count."""
     import torch
 
     want, got = _tensors(expected), _tensors(actual)
@@ -59,7 +111,7 @@ def _compare(expected, actual, tolerance):
             return f"[{i}] dtype {g.dtype}, expected {w.dtype}"
         if w.shape != g.shape:
             return f"[{i}] shape {tuple(g.shape)}, expected {tuple(w.shape)}"
-        if w.layout != torch.strided:
+        if w.layout != torch.strided or not by_value(i):
             continue
         g = g.detach().cpu().resolve_conj().resolve_neg()
         w = w.detach().resolve_conj().resolve_neg()
@@ -85,7 +137,8 @@ def _tolerance(dtype):
 def _gradients(op, sample, device):
     import torch
 
-    args = [_to(device, sample.input), *_to(device, sample.args)]
+    others = "cpu" if entry_name(op) in HOST_ARGUMENTS else device
+    args = [_to(device, sample.input), *_to(others, sample.args)]
     kwargs = _to(device, sample.kwargs)
     leaves = [t for t in _tensors([*args, *kwargs.values()]) if t.requires_grad]
     outputs = op(*args, **kwargs)
@@ -99,12 +152,17 @@ def _gradients(op, sample, device):
     return list(torch.autograd.grad(outputs, leaves, seeds, allow_unused=True))
 
 
+def entry_name(op):
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
 def _check_op(op, dtype, limit):
     """{check: message} over the op's first `limit` samples ('' is ok)."""
     import torch
 
     results = {}
     differentiable = dtype in (torch.float32, torch.float64, torch.complex64) and op.supports_autograd
+    name = entry_name(op)
     torch.manual_seed(0)
     samples = []
     for sample in op.sample_inputs("cpu", dtype, requires_grad=differentiable):
@@ -116,12 +174,18 @@ def _check_op(op, dtype, limit):
             want = op(sample.input, *sample.args, **sample.kwargs)
         except Exception:  # noqa: BLE001 - what CPU refuses is no sample
             continue
+        random = name in RANDOM or sample.kwargs.get("dropout_p", 0) > 0
+
+        def by_value(i, random=random):
+            return not random and not (i == 1 and name in ARBITRARY_TIES)
+
         results.setdefault("forward", "")
         results.setdefault("strides", "")
         try:
-            got = op(_to("tpu", sample.input), *_to("tpu", sample.args), **_to("tpu", sample.kwargs))
+            others = "cpu" if name in HOST_ARGUMENTS else "tpu"
+            got = op(_to("tpu", sample.input), *_to(others, sample.args), **_to("tpu", sample.kwargs))
             torch.tpu.synchronize()
-            message = _compare(want, got, _tolerance(dtype))
+            message = _compare(want, got, _tolerance(dtype), by_value)
             layouts = [
                 (w.stride(), g.stride())
                 for w, g in zip(_tensors(want), _tensors(got))
@@ -142,7 +206,7 @@ def _check_op(op, dtype, limit):
                 continue
             results.setdefault("gradient", "")
             try:
-                message = _compare(expected, _gradients(op, sample, "tpu"), _tolerance(dtype))
+                message = _compare(expected, _gradients(op, sample, "tpu"), _tolerance(dtype), lambda i: not random)
             except Exception as e:  # noqa: BLE001
                 message = f"{type(e).__name__}: {' '.join(str(e).split())[:250]}"
             if message:
@@ -159,10 +223,11 @@ def _worker(connection, dtypes, limit):
     import torch_tpu  # noqa: F401 - registers the device where autoload is off
 
     torch.set_num_threads(1)
-    ops = {f"{o.name}.{o.variant_test_name}" if o.variant_test_name else o.name: o for o in op_db}
+    ops = {entry_name(o): o for o in op_db}
     while True:
-        name = connection.recv()
-        if name is None:
+        try:
+            name = connection.recv()
+        except EOFError:  # the sweep is over
             return
         results = {}
         for dtype in dtypes:
@@ -205,7 +270,7 @@ class Worker:
 def op_names():
     from torch.testing._internal.common_methods_invocations import op_db
 
-    return [f"{o.name}.{o.variant_test_name}" if o.variant_test_name else o.name for o in op_db]
+    return [entry_name(o) for o in op_db]
 
 
 def main():

@@ -46,7 +46,9 @@ def seed() -> None:
 
 def seed_all() -> None:
     """Seeds all devices with one random number."""
-    manual_seed_all(torch.default_generator.seed() if device_count() else 0)
+    if device_count():
+        _generator(0).seed()
+        manual_seed_all(_generator(0).initial_seed())
 
 
 def initial_seed() -> int:

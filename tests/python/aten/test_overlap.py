@@ -9,7 +9,6 @@ CASES = {
     "expanded_fill": lambda x: x[:1].expand(4).fill_(1),
     "expanded_copy": lambda x: x[:1].expand(4).copy_(torch.ones(4, device=x.device)),
     "expanded_out": lambda x: torch.add(x[:4], 1, out=x[:1].expand(4)),
-    "windows_target": lambda x: x.unfold(0, 3, 1).mul_(2),
     "partial_add": lambda x: x[1:].add_(x[:-1]),
     "partial_mul_out": lambda x: torch.mul(x[:4], 2, out=x[2:6]),
     "partial_where": lambda x: torch.where(x[:4] > 2, x[:4], x[4:8], out=x[1:5]),
@@ -25,7 +24,15 @@ CASES = {
     "index_copy_source": lambda x: x[:4].index_copy_(0, torch.tensor([3, 0], device=x.device), x[6:8]),
     "cumsum_out": lambda x: torch.cumsum(x, 0, out=x),
     "cat_out": lambda x: torch.cat([x[:2], x[4:6]], out=x[:4]),
-    "foreach_add": lambda x: torch._foreach_add_([x[:3], x[3:6]], [x[6:9], x[:3]]),
+    "cat_out_apart": lambda x: torch.cat([x[:2], x[4:6]], out=x[6:10]),
+    "gather_out": lambda x: torch.gather(x, 0, torch.tensor([2, 1], device=x.device), out=x[:2]),
+    "index_select_out": lambda x: torch.index_select(x, 0, torch.tensor([2], device=x.device), out=x[4:5]),
+    "scatter_source": lambda x: x.scatter_(0, torch.tensor([0, 1], device=x.device), x[1:3]),
+    "scatter_out_self": lambda x: torch.scatter(x, 0, torch.tensor([1], device=x.device), x[:1].clone(), out=x),
+    "index_add_source": lambda x: x.index_add_(0, torch.tensor([1], device=x.device), x[3:4]),
+    "index_put_source": lambda x: x.index_put_((torch.tensor([1, 2], device=x.device),), x[3:5]),
+    "expanded_zero": lambda x: x[1:2].expand(4).zero_(),
+    "foreach_parts": lambda x: torch._foreach_add_([x[:3], x[3:6]], [x[6:9], x[6:9]]),
 }
 
 

@@ -1,0 +1,80 @@
+"""torch.tpu.metrics() counts what happened."""
+
+import pytest
+import torch
+
+KEYS = {
+    "compiles": int,
+    "cache_hits_memory": int,
+    "cache_hits_disk": int,
+    "executions": int,
+    "fallbacks": dict,
+    "bytes_h2d": int,
+    "bytes_d2h": int,
+    "transfers_h2d": int,
+    "transfers_d2h": int,
+    "compile_seconds": float,
+    "lowering_seconds": float,
+    "cache_load_seconds": float,
+    "cache_errors": int,
+    "programs_in_memory": int,
+}
+
+
+def test_plain_dict():
+    m = torch.tpu.metrics()
+    assert type(m) is dict and {k: type(v) for k, v in m.items()} == KEYS
+    m["compiles"] = -1
+    assert torch.tpu.metrics()["compiles"] >= 0
+
+
+def test_counts():
+    x = torch.arange(1000, dtype=torch.int16).to("tpu")
+    torch.tpu.empty_cache()
+    (x + x).cpu()
+    torch.tpu.reset_metrics()
+    assert all(not v for k, v in torch.tpu.metrics().items() if k != "programs_in_memory")
+    y = x + x
+    m = torch.tpu.metrics()
+    assert m["executions"] == 1 and m["cache_hits_memory"] == 1 and m["compiles"] == m["cache_hits_disk"] == 0
+    assert m["bytes_d2h"] == m["bytes_h2d"] == 0
+    y.cpu()
+    torch.ones(500).to("tpu")
+    m = torch.tpu.metrics()
+    assert m["bytes_d2h"] == 2000 and m["transfers_d2h"] == 1
+    assert m["bytes_h2d"] == 2000 and m["transfers_h2d"] == 1
+    y.view(10, 100)[2:].t()  # views run nothing
+    assert torch.tpu.metrics()["executions"] == 1
+
+
+def test_compiles_and_caches():
+    x = torch.ones(17, 3, device="tpu")
+    torch.tpu.reset_metrics()
+    torch.atan2(x, x * 0.5).cpu()
+    m = torch.tpu.metrics()
+    assert m["compiles"] + m["cache_hits_disk"] == 2
+    assert m["lowering_seconds"] > 0 and m["compile_seconds"] + m["cache_load_seconds"] > 0
+    programs = m["programs_in_memory"]
+    torch.tpu.empty_cache()
+    assert torch.tpu.metrics()["programs_in_memory"] == 0 < programs
+    torch.atan2(x, x)
+    m = torch.tpu.metrics()
+    assert m["cache_hits_disk"] >= 1 and m["programs_in_memory"] == 1  # from the disk this time
+
+
+def test_repeated_scalars_upload_nothing():
+    x = torch.ones(5, device="tpu")
+    x * 0.123
+    torch.tpu.reset_metrics()
+    for _ in range(10):
+        x * 0.123
+    assert torch.tpu.metrics()["transfers_h2d"] == 0
+
+
+def test_failed_calls_are_not_counted():
+    x = torch.ones(3, device="tpu")
+    torch.tpu.reset_metrics()
+    with pytest.raises(RuntimeError):
+        x + torch.ones(4, device="tpu")
+    m = torch.tpu.metrics()
+    assert m["executions"] == 0 and m["compiles"] == 0
