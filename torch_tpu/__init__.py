@@ -5,7 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 
-import torch
+
+def _autoload() -> None:
+    """Entry point of `torch.backends`: PyTorch calls it at the end of `import torch`."""
+
+
+# Below the entry point: where this package is imported first, torch looks for it while this line runs.
+import torch  # noqa: E402
 
 __version__ = "0.1.0"
 
@@ -31,18 +37,17 @@ def _enable() -> None:
     if _ENABLED:
         return
     _ENABLED = True
-    from torch_tpu import _C, _printing, tpu
+    from torch_tpu import _C, _interchange, _printing, tpu
 
-    _C.set_plugin_paths(_plugin_file("xla_plugins.xla_cpu_pjrt", "xla_cpu_pjrt.so"), _plugin_file("libtpu", "libtpu.so"))
+    xla_cpu = _plugin_file("xla_plugins.xla_cpu_pjrt", "xla_cpu_pjrt.so")
+    _C.set_plugin_paths(xla_cpu, _plugin_file("libtpu", "libtpu.so"))
     tpu._modes.set_from_environment()
     torch.utils.rename_privateuse1_backend("tpu")
     torch._register_device_module("tpu", tpu)
     _printing.install()
+    _interchange.install()
+    torch.set_autocast_dtype("tpu", torch.bfloat16)  # PyTorch's own default for PrivateUse1 is float16
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True, unsupported_dtype=[torch.quint8])
-
-
-def _autoload() -> None:
-    """Entry point of `torch.backends`: PyTorch calls it at the end of `import torch`."""
 
 
 _enable()

@@ -1,6 +1,6 @@
-// The device's c10 allocator. A data pointer of this device is an identity that can be compared and offset, never memory
-// to read: each storage has a range of 1 TiB of addresses that no process can map, so that pointers of two storages are
-// never mistaken for one another, and a pointer that comes back (DLPack) leads to its storage.
+// The device's c10 allocator. A data pointer of this device is an identity that can be compared and offset, never
+// memory to read: each storage has a range of 1 TiB of addresses that no process can map, so that pointers of two
+// storages are never mistaken for one another, and a pointer that comes back (DLPack) leads to its storage.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>

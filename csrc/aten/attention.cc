@@ -17,7 +17,6 @@ int64_t choose_attention(const at::Tensor& query, const at::Tensor& key, const a
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 
-
 }  // namespace
 }  // namespace torch_tpu::aten
 

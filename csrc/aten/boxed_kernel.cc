@@ -135,8 +135,9 @@ class CallBuilder {
         return;
       case ArgumentKind::kIgnored:
         // Memory formats and layouts change the strides of results: they are part of the key.
-        return key.push_back(v.isNone() ? tagged(kNone, 0) : v.isInt() ? tagged(kIntTag, static_cast<uint64_t>(v.toInt()) << 1)
-                                                                    : tagged(kIntTag, 1));
+        return key.push_back(v.isNone()  ? tagged(kNone, 0)
+                             : v.isInt() ? tagged(kIntTag, static_cast<uint64_t>(v.toInt()) << 1)
+                                         : tagged(kIntTag, 1));
     }
   }
 
@@ -155,7 +156,8 @@ class CallBuilder {
       if (device_ < 0) {
         device_ = device;
       } else if (device != device_) {
-        TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, tpu:", device_,
+        TORCH_CHECK(false,
+                    "Expected all tensors to be on the same device, but found at least two devices, tpu:", device_,
                     " and tpu:", device, "! (", entry_.name, ")");
       }
     } else {
@@ -239,8 +241,7 @@ class Describer {
   CallDescription describe(const Irregular& irregular) {
     description_.op = entry_.name;
     description_.lowering = entry_.lowering;
-    for (size_t i = 0; i < call_.tensors.size(); ++i)
-      description_.irregular.push_back(is_irregular(irregular, i));
+    for (size_t i = 0; i < call_.tensors.size(); ++i) description_.irregular.push_back(is_irregular(irregular, i));
     std::vector<std::pair<int, std::vector<int>>> written;  // result index -> tensors
     for (size_t i = 0; i < arguments_.size(); ++i) {
       const OpEntry::Argument& a = entry_.arguments[i];
@@ -344,8 +345,7 @@ class Describer {
           if (description_.results.size() <= index) description_.results.resize(index + 1);
           description_.results[index].written_tensor = tensors[k];
           const runtime::TensorRef& t = call_.tensors[static_cast<size_t>(tensors[k])];
-          if (description_.lowering_types.size() <= index)
-            description_.lowering_types.resize(index + 1);
+          if (description_.lowering_types.size() <= index) description_.lowering_types.resize(index + 1);
           if (description_.lowering_types[index].element == ElementType::kInvalid && !entry_.is_foreach &&
               entry_.functional == entry_.own)
             description_.lowering_types[index] = {t.type, {t.sizes, t.sizes + t.rank}};
@@ -368,8 +368,9 @@ class Describer {
 
   void set_lowering_types(const std::vector<MetaResult>& results) {
     for (const MetaResult& r : results)
-      description_.lowering_types.push_back(
-          r.known && r.defined ? stablehlo::TensorType{checked_element_type(r.dtype), r.sizes} : stablehlo::TensorType{});
+      description_.lowering_types.push_back(r.known && r.defined
+                                                ? stablehlo::TensorType{checked_element_type(r.dtype), r.sizes}
+                                                : stablehlo::TensorType{});
   }
 
   std::vector<c10::IValue> functional_arguments() const {

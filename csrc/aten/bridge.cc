@@ -161,9 +161,9 @@ at::Tensor make_tensor(runtime::BufferRef buffer, ElementType type, at::IntArray
   s->device = device;
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), s->nbytes, adopt(s),
                                                        &allocator(), /*resizable=*/true);
-  at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-      c10::scalarTypeToTypeMeta(to_scalar_type(type)));
+  at::Tensor t =
+      at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                               c10::scalarTypeToTypeMeta(to_scalar_type(type)));
   t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return t;
 }
@@ -212,8 +212,9 @@ at::Tensor host_view(const at::Tensor& t) {
   auto* bytes = static_cast<char*>(const_cast<void*>(runtime::host_bytes(s, &owner)));
   // The buffer must outlive the view: a later write to the storage replaces it.
   auto keep = std::make_shared<std::pair<runtime::BufferRef, std::shared_ptr<void>>>(s.buffer, std::move(owner));
-  return at::from_blob(bytes + byte_offset(t), t.sizes(), t.strides(), [keep](void*) {},
-                       t.options().device(at::kCPU).requires_grad(false));
+  return at::from_blob(
+      bytes + byte_offset(t), t.sizes(), t.strides(), [keep](void*) {},
+      t.options().device(at::kCPU).requires_grad(false));
 }
 
 void rethrow_as_torch_error() {
@@ -228,18 +229,18 @@ void rethrow_as_torch_error() {
   } catch (const lowering::Unsupported& e) {
     C10_THROW_ERROR(NotImplementedError, e.what());
   } catch (const pjrt::Error& e) {
-    // A run that finds no memory for its temporaries reports INTERNAL, with this text.
-    if (e.code() == PJRT_Error_Code_RESOURCE_EXHAUSTED ||
-        std::string_view(e.what()).find("Out of memory") != std::string_view::npos)
-      C10_THROW_ERROR(OutOfMemoryError, std::string("TPU out of memory. ") + e.what());
+    if (e.out_of_memory()) C10_THROW_ERROR(OutOfMemoryError, std::string("TPU out of memory. ") + e.what());
     C10_THROW_ERROR(Error, e.what());
   } catch (const stablehlo::TypeError& e) {
     C10_THROW_ERROR(Error, std::string("torch_tpu: a lowering failed, which is a defect: ") + e.what());
   } catch (const std::bad_alloc&) {
     C10_THROW_ERROR(OutOfMemoryError, "out of host memory");
-  } catch (const std::exception& e) {
+  } catch (const std::runtime_error& e) {
+    C10_THROW_ERROR(Error, e.what());
+  } catch (const std::logic_error& e) {
     C10_THROW_ERROR(Error, e.what());
   }
+  // What is left comes from Python (meta kernels that are written in it) and stays the exception that it is.
 }
 
 }  // namespace torch_tpu::aten

@@ -128,6 +128,18 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   });
 }
 
+// A false condition raises, which has to be read: this waits for the device.
+void assert_true_message(const at::Tensor& self, c10::string_view message) {
+  TORCH_CHECK(self.numel() > 0, "Boolean value of Tensor with no values is ambiguous");
+  TORCH_CHECK(self.numel() < 2, "Boolean value of Tensor with more than one value is ambiguous");
+  TORCH_CHECK(self.is_nonzero(), message.empty() ? "Expected Tensor to be nonzero" : std::string(message));
+}
+void assert_true(const at::Tensor& self) { assert_true_message(self, {}); }
+at::Tensor assert_true_functional(const at::Tensor& self, c10::string_view message, const at::Tensor& token) {
+  assert_true_message(self, message);
+  return token.clone();
+}
+
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(self.device() == other.device(),
               "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ",
@@ -144,6 +156,7 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> format)
   at::Tensor out = f == at::MemoryFormat::Preserve && self.is_non_overlapping_and_dense()
                        ? at::empty_strided(self.sizes(), self.strides(), self.options())
                        : at::empty_like(self, self.options(), f);
+  if (self._is_zerotensor()) return out.zero_();
   translate_errors([&] {
     if (self.numel() > 0) copy_within_device(out, resolve_lazy_bits(self));
   });
@@ -156,12 +169,15 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", &copy_from);
   m.impl("_copy_from_and_resize", &copy_from_and_resize);
   m.impl("_local_scalar_dense", &local_scalar_dense);
+  m.impl("_assert_async", &assert_true);
+  m.impl("_assert_async.msg", &assert_true_message);
+  m.impl("_functional_assert_async.msg", &assert_true_functional);
   m.impl("equal", &equal);
   m.impl("clone", &clone);
 }
 
-// PyTorch's fallbacks for lazy bits know from the schema what an op writes, and _copy_from's schema does not say that it
-// writes `dst`: they would hand it a resolved copy. The kernel minds the bits itself.
+// PyTorch's fallbacks for lazy bits know from the schema what an op writes, and _copy_from's schema does not say that
+// it writes `dst`: they would hand it a resolved copy. The kernel minds the bits itself.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());

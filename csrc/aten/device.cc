@@ -7,8 +7,8 @@
 #include <atomic>
 #include <chrono>
 
-#include "runtime/bounds.h"
 #include "aten/bridge.h"
+#include "runtime/bounds.h"
 #include "runtime/in_flight.h"
 #include "runtime/session.h"
 
@@ -27,8 +27,8 @@ int current_device() { return current; }
 void set_device(int index) {
   if (index == current) return;
   const int count = device_count();
-  TORCH_CHECK(index >= 0 && index < count, "invalid device index ", index, ": there are ", count, " tpu devices (tpu:0 to tpu:",
-              count - 1, ")");
+  TORCH_CHECK(index >= 0 && index < count, "invalid device index ", index, ": there are ", count,
+              " tpu devices (tpu:0 to tpu:", count - 1, ")");
   current = index;
 }
 
@@ -36,8 +36,8 @@ int resolve_device(c10::Device device) {
   if (!device.has_index() || device.index() < 0) return current;
   if (device.index() == 0) return 0;
   const int count = device_count();
-  TORCH_CHECK(device.index() < count, "invalid device ", device, ": there are ", count, " tpu devices (tpu:0 to tpu:",
-              count - 1, ")");
+  TORCH_CHECK(device.index() < count, "invalid device ", device, ": there are ", count,
+              " tpu devices (tpu:0 to tpu:", count - 1, ")");
   return device.index();
 }
 
@@ -59,6 +59,12 @@ struct EventState {
 
 int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
+// Whoever sees first that the work is over takes the time: the callback may come a little after those who waited.
+void complete(std::atomic<int64_t>& time) {
+  int64_t unset = 0;
+  time.compare_exchange_strong(unset, now());
+}
+
 class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override { return c10::DeviceType::PrivateUse1; }
@@ -75,7 +81,9 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override { return static_cast<c10::DeviceIndex>(device_count()); }
 
   c10::Stream getStream(c10::Device d) const override { return current_stream(index_of(d)); }
-  c10::Stream getDefaultStream(c10::Device d) const override { return c10::Stream(c10::Stream::DEFAULT, with_index(d)); }
+  c10::Stream getDefaultStream(c10::Device d) const override {
+    return c10::Stream(c10::Stream::DEFAULT, with_index(d));
+  }
   c10::Stream getStreamFromGlobalPool(c10::Device d, bool) const override { return getNewStream(d, 0); }
   c10::Stream getNewStream(c10::Device d, int) const override {
     return c10::Stream(c10::Stream::UNSAFE, with_index(d), next_stream.fetch_add(1));
@@ -89,6 +97,7 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   void synchronizeStream(const c10::Stream& s) const override { synchronizeDevice(s.device_index()); }
   void synchronizeDevice(const c10::DeviceIndex d) const override {
     translate_errors([&] {
+      if (runtime::Session::started()) runtime::Session::get();  // raises in a forked child
       runtime::in_flight(d < 0 ? current : d).wait();
       runtime::check_bounds();
     });
@@ -99,19 +108,22 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
     auto* state = static_cast<EventState*>(*event);
     state->marker = runtime::in_flight(stream.device_index()).mark();
     state->completed_nanoseconds = std::make_shared<std::atomic<int64_t>>(0);
-    state->marker.on_complete([time = state->completed_nanoseconds] { time->store(now()); });
+    state->marker.on_complete([time = state->completed_nanoseconds] { complete(*time); });
   }
   void block(void*, const c10::Stream&) const override {}  // one queue: what was recorded comes first anyway
   bool queryEvent(void* event) const override {
     auto* state = static_cast<EventState*>(event);
     if (!state) return true;
-    return state->marker.is_ready() && state->completed_nanoseconds->load() != 0;
+    if (!state->marker.is_ready()) return false;
+    complete(*state->completed_nanoseconds);
+    return true;
   }
   void synchronizeEvent(void* event) const override {
     auto* state = static_cast<EventState*>(event);
     if (!state) return;
     translate_errors([&] {
       state->marker.wait();
+      complete(*state->completed_nanoseconds);
       runtime::check_bounds();
     });
   }

@@ -24,8 +24,8 @@ at::Tensor find_nonzero(const at::Tensor& self) {
 }
 
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
-  TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero: Expected out tensor to have scalar type Long but got scalar type ",
-              out.scalar_type());
+  TORCH_CHECK(out.scalar_type() == at::kLong,
+              "nonzero: Expected out tensor to have scalar type Long but got scalar type ", out.scalar_type());
   const at::Tensor result = find_nonzero(self);
   if (out.sizes() != result.sizes()) out.resize_(result.sizes());
   return out.copy_(result);
@@ -46,7 +46,8 @@ at::Tensor select_masked(const at::Tensor& self, const at::Tensor& mask) {
 }
 
 at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
-  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "masked_select(): self and result must have the same scalar type");
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(),
+              "masked_select(): self and result must have the same scalar type");
   const at::Tensor result = select_masked(self, mask);
   if (out.sizes() != result.sizes()) out.resize_(result.sizes());
   return out.copy_(result);
@@ -69,8 +70,8 @@ Unique unique_runs(const at::Tensor& sorted, const at::Tensor& order, at::IntArr
     if (want_inverse) u.inverse = at::empty(inverse_sizes, longs);
     return u;
   }
-  const at::Tensor starts =
-      at::cat({at::ones({1}, sorted.options().dtype(at::kBool)), sorted.narrow(0, 1, n - 1).ne(sorted.narrow(0, 0, n - 1))});
+  const at::Tensor starts = at::cat(
+      {at::ones({1}, sorted.options().dtype(at::kBool)), sorted.narrow(0, 1, n - 1).ne(sorted.narrow(0, 0, n - 1))});
   const at::Tensor run = starts.cumsum(0) - 1;  // which run each element belongs to
   const int64_t count = run.select(0, n - 1).item<int64_t>() + 1;
   u.values = sorted.index_select(0, padded_positions(starts, count)).narrow(0, 0, count);
@@ -84,7 +85,8 @@ Unique unique_runs(const at::Tensor& sorted, const at::Tensor& order, at::IntArr
   return u;
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> unique2(const at::Tensor& self, bool, bool want_inverse, bool want_counts) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> unique2(const at::Tensor& self, bool, bool want_inverse,
+                                                       bool want_counts) {
   const auto [sorted, order] = self.reshape({-1}).sort(/*stable=*/true, 0, false);
   Unique u = unique_runs(sorted, order, self.sizes(), want_inverse, want_counts);
   return {u.values, u.inverse, u.counts};
@@ -106,8 +108,7 @@ at::Tensor row_ranks(const at::Tensor& rows) {
   }
   const at::Tensor sorted = rows.index_select(0, order);
   at::Tensor differs = at::zeros({n}, rows.options().dtype(at::kLong));
-  if (n > 1)
-    differs.narrow(0, 1, n - 1).copy_(sorted.narrow(0, 1, n - 1).ne(sorted.narrow(0, 0, n - 1)).any(1));
+  if (n > 1) differs.narrow(0, 1, n - 1).copy_(sorted.narrow(0, 1, n - 1).ne(sorted.narrow(0, 0, n - 1)).any(1));
   return at::empty_like(order).scatter_(0, order, differs.cumsum(0));
 }
 
@@ -159,7 +160,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_consecutive(const at::Tens
 
 at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> output_size) {
   TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
-  TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt, "repeats has to be Long or Int tensor");
+  TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,
+              "repeats has to be Long or Int tensor");
   if (repeats.size(0) == 0) return at::empty_like(repeats, repeats.options());
   const at::Tensor ends = repeats.cumsum(0, at::kLong);
   if (!output_size) {
@@ -170,7 +172,9 @@ at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> o
   // Element k of the result is the first position whose repeats reach beyond k.
   const int64_t padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(*output_size)));
   const at::Tensor k = at::arange(padded, ends.options());
-  return at::searchsorted(ends, k, /*out_int32=*/false, /*right=*/true).to(repeats.scalar_type()).narrow(0, 0, *output_size);
+  return at::searchsorted(ends, k, /*out_int32=*/false, /*right=*/true)
+      .to(repeats.scalar_type())
+      .narrow(0, 0, *output_size);
 }
 
 at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, int64_t minlength) {

@@ -53,8 +53,8 @@ at::Tensor& range_out(const at::Scalar& start, const at::Scalar& end, const at::
 
 at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, at::Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
-  static const OpEntry& entry =
-      internal_entry("tpu::linspace(int steps, Scalar start, Scalar end, *, ScalarType dtype, Device device) -> Tensor");
+  static const OpEntry& entry = internal_entry(
+      "tpu::linspace(int steps, Scalar start, Scalar end, *, ScalarType dtype, Device device) -> Tensor");
   return assign(out, call(entry, steps, start, end, out.scalar_type(), out.device()));
 }
 
@@ -79,8 +79,8 @@ at::Tensor& randperm_out(int64_t n, std::optional<at::Generator> generator, at::
   at::native::check_supported_max_int_with_precision(n, out);
   static const OpEntry& entry =
       internal_entry("tpu::randperm(int n, *, ScalarType dtype, Device device, Generator? generator) -> Tensor");
-  return assign(out, call(entry, n, out.scalar_type(), out.device(),
-                          generator ? c10::IValue(*generator) : c10::IValue()));
+  return assign(out,
+                call(entry, n, out.scalar_type(), out.device(), generator ? c10::IValue(*generator) : c10::IValue()));
 }
 
 void check_indices_arguments(int64_t row, int64_t col, std::optional<at::Layout> layout) {

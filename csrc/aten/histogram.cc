@@ -18,18 +18,21 @@ at::Tensor rows_of(const at::Tensor& self) {
 }
 
 void check_inputs(const char* name, const at::Tensor& points, const Weight& weight, size_t dims) {
-  TORCH_CHECK(at::isFloatingType(points.scalar_type()), "\"", name, "\" not implemented for '", points.scalar_type(), "'");
+  TORCH_CHECK(at::isFloatingType(points.scalar_type()), "\"", name, "\" not implemented for '", points.scalar_type(),
+              "'");
   TORCH_CHECK(points.dim() >= 2, name, ": input tensor should have at least 2 dimensions, but got ", points.dim());
   TORCH_CHECK(points.size(-1) == static_cast<int64_t>(dims), name, ": expected ", points.size(-1),
               " sequences of bin edges for a ", points.size(-1), "-dimensional histogram but got ", dims);
   if (!weight || !weight->defined()) return;
-  TORCH_CHECK(weight->scalar_type() == points.scalar_type(), name,
-              ": if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got input(",
-              points.scalar_type(), "), and weight(", weight->scalar_type(), ")");
-  TORCH_CHECK(weight->sizes() == points.sizes().slice(0, points.sizes().size() - 1), name,
-              ": if weight tensor is provided it should have the same shape as the input tensor excluding its innermost "
-              "dimension, but got input with shape ",
-              points.sizes(), " and weight with shape ", weight->sizes());
+  TORCH_CHECK(
+      weight->scalar_type() == points.scalar_type(), name,
+      ": if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got input(",
+      points.scalar_type(), "), and weight(", weight->scalar_type(), ")");
+  TORCH_CHECK(
+      weight->sizes() == points.sizes().slice(0, points.sizes().size() - 1), name,
+      ": if weight tensor is provided it should have the same shape as the input tensor excluding its innermost "
+      "dimension, but got input with shape ",
+      points.sizes(), " and weight with shape ", weight->sizes());
 }
 
 // The outermost edges: as given, else the extremes of the data. They are read here, as CPU refuses infinite ones.
@@ -45,7 +48,8 @@ std::pair<double, double> outer_edges(const char* name, const at::Tensor& column
   }
   TORCH_CHECK(std::isfinite(low) && std::isfinite(high), name, ": dimension ", dim, "'s range [", low, ", ", high,
               "] is not finite");
-  TORCH_CHECK(low <= high, name, ": min should not exceed max, but got min ", low, " max ", high, " for dimension ", dim);
+  TORCH_CHECK(low <= high, name, ": min should not exceed max, but got min ", low, " max ", high, " for dimension ",
+              dim);
   if (low == high) return {low - 0.5, high + 0.5};
   return {low, high};
 }
@@ -81,8 +85,7 @@ at::Tensor count(const at::Tensor& points, const Edges& edges, const Weight& wei
     bin = bin.mul(n).add(at);
     inside = inside.logical_and(x.ge(edges[d].select(0, 0))).logical_and(x.le(edges[d].select(0, n)));
   }
-  const at::Tensor added =
-      weight && weight->defined() ? weight->reshape({-1}) : at::ones({rows.size(0)}, options);
+  const at::Tensor added = weight && weight->defined() ? weight->reshape({-1}) : at::ones({rows.size(0)}, options);
   at::Tensor hist = at::zeros({cells}, options).scatter_add_(0, bin, added.masked_fill(inside.logical_not(), 0));
   hist = hist.reshape(bins);
   if (!density) return hist;
@@ -127,8 +130,10 @@ std::tuple<at::Tensor, at::Tensor> histogram_counts(const at::Tensor& self, int6
 
 std::tuple<at::Tensor, at::Tensor> histogram_edges(const at::Tensor& self, const at::Tensor& bins, const Weight& weight,
                                                    bool density) {
-  TORCH_CHECK(bins.dim() == 1 && bins.numel() > 0, "histogram: bins tensor should have one dimension and some elements");
-  TORCH_CHECK(bins.scalar_type() == self.scalar_type(), "histogram: input tensor and bins tensor should have the same dtype");
+  TORCH_CHECK(bins.dim() == 1 && bins.numel() > 0,
+              "histogram: bins tensor should have one dimension and some elements");
+  TORCH_CHECK(bins.scalar_type() == self.scalar_type(),
+              "histogram: input tensor and bins tensor should have the same dtype");
   const at::Tensor points = points_of(self);
   check_inputs("histogram", points, weights_of(weight), 1);
   return {count(points, {bins}, weights_of(weight), density), bins.clone()};

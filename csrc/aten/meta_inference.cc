@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "aten/input_checks.h"
 #include "aten/op_entry.h"
 
 namespace torch_tpu::aten {
@@ -52,11 +53,17 @@ std::vector<MetaResult> infer_results(const c10::OperatorHandle& op, at::ArrayRe
   if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) return {};
   torch::jit::Stack stack;
   for (const c10::IValue& v : arguments) stack.push_back(to_meta(v));
-  at::AutoDispatchBelowADInplaceOrView below_autograd;
-  try {
-    op.callBoxed(&stack);
-  } catch (const c10::NotImplementedError&) {
-    return {};
+  check_inputs(op, arguments);
+  {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    try {
+      op.callBoxed(&stack);
+    } catch (const c10::NotImplementedError&) {
+      return {};
+    } catch (const std::exception&) {
+      raise_as_on_cpu(op, arguments);
+      throw;
+    }
   }
   std::vector<MetaResult> results;
   for (const c10::IValue& v : stack) {

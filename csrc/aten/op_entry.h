@@ -14,11 +14,11 @@
 namespace torch_tpu::aten {
 
 enum class ArgumentKind : uint8_t {
-  kTensor,        // Tensor, Tensor?
-  kTensorList,    // Tensor[], Tensor?[]
-  kScalar,        // Scalar, float: a runtime input
+  kTensor,      // Tensor, Tensor?
+  kTensorList,  // Tensor[], Tensor?[]
+  kScalar,      // Scalar, float: a runtime input
   kStructuralScalar,
-  kScalarList,    // Scalar[], float[]: runtime inputs
+  kScalarList,  // Scalar[], float[]: runtime inputs
   kRuntimeInt,
   kInt,
   kBool,
@@ -28,22 +28,22 @@ enum class ArgumentKind : uint8_t {
   kDtype,
   kDevice,
   kGenerator,
-  kIgnored,       // layout, memory format, pin_memory: handled by the meta kernel
+  kIgnored,  // layout, memory format, pin_memory: handled by the meta kernel
 };
 
-// How written memory may overlap inputs: exactly or not at all (as TensorIterator has it), not at all, not at all but for
-// `self` (the scatter family), or in any way (fills, which also may write an element twice).
+// How written memory may overlap inputs: exactly or not at all (as TensorIterator has it), not at all, not at all but
+// for `self` (the scatter family), or in any way (fills, which also may write an element twice).
 enum class OverlapRule : uint8_t { kExactOrNone, kNone, kNoneButSelf, kAny };
 
 struct OpEntry {
   struct Argument {
     std::string name;
     ArgumentKind kind;
-    bool is_float = false;      // float and float[]: Python ints arrive as doubles already
-    bool has_default = false;   // a numeric default, which is baked into the program
+    bool is_float = false;     // float and float[]: Python ints arrive as doubles already
+    bool has_default = false;  // a numeric default, which is baked into the program
     double default_value = 0;
-    int returned_as = -1;       // >= 0: written, and the result of this index is what it gets
-    bool is_out = false;        // an out argument: not seen by the lowering
+    int returned_as = -1;  // >= 0: written, and the result of this index is what it gets
+    bool is_out = false;   // an out argument: not seen by the lowering
   };
   uint32_t id = 0;
   std::string name;  // "aten::add_.Tensor"
@@ -52,12 +52,12 @@ struct OpEntry {
   std::optional<c10::OperatorHandle> own;         // nullopt for internal ops
   std::optional<c10::OperatorHandle> functional;  // whose meta kernel gives result types
   std::vector<Argument> arguments;
-  std::vector<int> return_argument;  // per schema return: the argument that is returned, or -1 for a new tensor
+  std::vector<int> return_argument;   // per schema return: the argument that is returned, or -1 for a new tensor
   std::vector<bool> returns_integer;  // per schema return: an int and not a tensor (attention's max_q and max_k)
-  bool writes_results = false;       // in-place and out forms
-  bool returns_list = false;         // Tensor[]
+  bool writes_results = false;        // in-place and out forms
+  bool returns_list = false;          // Tensor[]
   OverlapRule overlap = OverlapRule::kExactOrNone;
-  bool is_foreach = false;           // no meta kernels: they would run one by one
+  bool is_foreach = false;  // no meta kernels: they would run one by one
   // Replaces arguments before the call is keyed (bool masks by index tensors). Returns true when it did the whole call
   // and left the results.
   bool (*prepare)(const OpEntry&, torch::jit::Stack*) = nullptr;

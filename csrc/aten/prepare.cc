@@ -75,8 +75,9 @@ bool prepare_indices(const OpEntry& entry, torch::jit::Stack* stack) {
     }
     for (int64_t d = 0; d < t.dim(); ++d) {
       const int64_t at = static_cast<int64_t>(indices.size()) + d;
-      TORCH_CHECK_INDEX(at < self.dim() && t.size(d) == self.size(at), "The shape of the mask ", t.sizes(), " at index ", d,
-                        " does not match the shape of the indexed tensor ", self.sizes(), " at index ", at);
+      TORCH_CHECK_INDEX(at < self.dim() && t.size(d) == self.size(at), "The shape of the mask ", t.sizes(),
+                        " at index ", d, " does not match the shape of the indexed tensor ", self.sizes(), " at index ",
+                        at);
     }
     const at::Tensor found = t.to(device).nonzero();
     for (int64_t d = 0; d < t.dim(); ++d) indices.push_back(found.select(1, d));
@@ -94,8 +95,47 @@ bool prepare_index_put(const OpEntry& entry, torch::jit::Stack* stack) {
   return prepare_indices(entry, stack);
 }
 
+// Sampling takes its parameters as runtime values, which a lowering cannot check: here they are numbers still. The
+// texts are ATen's.
+bool check_sampling_arguments(const OpEntry& entry, torch::jit::Stack* stack) {
+  const size_t first = stack->size() - entry.arguments.size();
+  const auto number = [&](const char* name) {
+    const c10::IValue& v = (*stack)[first + argument_position(entry, name)];
+    return v.isInt() ? static_cast<double>(v.toInt()) : v.toDouble();
+  };
+  const std::string name = entry.name.substr(entry.name.find("::") + 2);
+  if (name == "uniform_") {
+    const double from = number("from"), to = number("to");
+    TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
+  } else if (name == "normal_" || name == "normal.Tensor_float") {
+    TORCH_CHECK(number("std") >= 0, "normal expects std >= 0.0, but found std ", number("std"));
+  } else if (name == "random_.from") {
+    const c10::IValue &from = argument(entry, stack, "from"), &to = argument(entry, stack, "to");
+    TORCH_CHECK(to.isNone() || from.toInt() < to.toInt(),
+                "random_ expects 'from' to be less than 'to', but got from=", from.toInt(),
+                " >= to=", to.isNone() ? 0 : to.toInt());
+  } else if (name == "random_.to") {
+    const int64_t to = argument(entry, stack, "to").toInt();
+    TORCH_CHECK(to > 0, "random_ expects 'from' to be less than 'to', but got from=0 >= to=", to);
+  } else if (name == "bernoulli_.float" || name == "bernoulli.p") {
+    const double p = number("p");
+    TORCH_CHECK(p >= 0 && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", p);
+  } else if (name == "exponential_") {
+    TORCH_CHECK(number("lambd") > 0, "exponential_ expects lambda > 0.0, but found lambda=", number("lambd"));
+  } else if (name == "geometric_") {
+    const double p = number("p");
+    TORCH_CHECK(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
+  } else if (name == "log_normal_") {
+    TORCH_CHECK(number("std") > 0, "log_normal_ expects std > 0.0, but found std=", number("std"));
+  } else if (name == "cauchy_") {
+    TORCH_CHECK(number("sigma") > 0, "cauchy_ expects sigma > 0.0, but found sigma=", number("sigma"));
+  }
+  return false;
+}
+
 // PyTorch resolves lazily conjugated and negated arguments before it calls a kernel, except for a few ops whose CPU and
-// CUDA kernels take them as they are (aten/src/ATen/ConjugateFallback.cpp). The programs see memory, so they resolve here.
+// CUDA kernels take them as they are (aten/src/ATen/ConjugateFallback.cpp). The programs see memory, so they resolve
+// here.
 bool resolve_lazy_arguments(const OpEntry& entry, torch::jit::Stack* stack) {
   const size_t first = stack->size() - entry.arguments.size();
   at::Tensor written;
@@ -117,14 +157,33 @@ bool resolve_lazy_arguments(const OpEntry& entry, torch::jit::Stack* stack) {
 
 bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::Stack*) {
   static const std::map<std::string, bool (*)(const OpEntry&, torch::jit::Stack*)> table = {
-      {"index.Tensor", prepare_indices},         {"index.Tensor_out", prepare_indices},
-      {"_unsafe_index.Tensor", prepare_indices}, {"index_put", prepare_index_put},
-      {"index_put_", prepare_index_put},         {"index_put.out", prepare_index_put},
-      {"_index_put_impl_", prepare_index_put},   {"_unsafe_index_put", prepare_index_put},
-      {"_conj_physical", resolve_lazy_arguments}, {"dot", resolve_lazy_arguments},
-      {"vdot", resolve_lazy_arguments},           {"mm", resolve_lazy_arguments},
-      {"bmm", resolve_lazy_arguments},            {"addmm", resolve_lazy_arguments},
-      {"addmm_", resolve_lazy_arguments},         {"baddbmm", resolve_lazy_arguments},
+      {"index.Tensor", prepare_indices},
+      {"index.Tensor_out", prepare_indices},
+      {"_unsafe_index.Tensor", prepare_indices},
+      {"index_put", prepare_index_put},
+      {"index_put_", prepare_index_put},
+      {"index_put.out", prepare_index_put},
+      {"_index_put_impl_", prepare_index_put},
+      {"_unsafe_index_put", prepare_index_put},
+      {"uniform_", check_sampling_arguments},
+      {"normal_", check_sampling_arguments},
+      {"normal.Tensor_float", check_sampling_arguments},
+      {"random_.from", check_sampling_arguments},
+      {"random_.to", check_sampling_arguments},
+      {"bernoulli_.float", check_sampling_arguments},
+      {"bernoulli.p", check_sampling_arguments},
+      {"exponential_", check_sampling_arguments},
+      {"geometric_", check_sampling_arguments},
+      {"log_normal_", check_sampling_arguments},
+      {"cauchy_", check_sampling_arguments},
+      {"_conj_physical", resolve_lazy_arguments},
+      {"dot", resolve_lazy_arguments},
+      {"vdot", resolve_lazy_arguments},
+      {"mm", resolve_lazy_arguments},
+      {"bmm", resolve_lazy_arguments},
+      {"addmm", resolve_lazy_arguments},
+      {"addmm_", resolve_lazy_arguments},
+      {"baddbmm", resolve_lazy_arguments},
       {"baddbmm_", resolve_lazy_arguments},
   };
   auto it = table.find(name);

@@ -69,7 +69,10 @@ class Registrar {
         continue;
       }
       add(lowering, *functional, *functional);
-      for (const std::string& name : {in_place_name(base), base}) {
+      std::vector<std::string> names{in_place_name(base), base};
+      // The out form of a composite op is written by the op behind it: conj_physical.out by _conj_physical.
+      if (base.starts_with('_')) names.push_back(base.substr(1));
+      for (const std::string& name : names) {
         auto it = overloads_.find(name);
         if (it == overloads_.end()) continue;
         for (const std::string& candidate : it->second) {

@@ -1,18 +1,19 @@
 // torch_tpu._C: what the Python package needs of the runtime. Thin.
 #include <torch/extension.h>
 
+#include "aten/bridge.h"
 #include "aten/device.h"
 #include "aten/generator.h"
 #include "aten/hooks.h"
 #include "aten/op_entry.h"
 #include "aten/settings.h"
-#include "aten/bridge.h"
 #include "lowering/registry.h"
 #include "pjrt/plugin.h"
 #include "runtime/bounds.h"
 #include "runtime/executor.h"
 #include "runtime/in_flight.h"
 #include "runtime/metrics.h"
+#include "runtime/module_record.h"
 #include "runtime/program_cache.h"
 #include "runtime/session.h"
 
@@ -53,7 +54,8 @@ py::dict device_properties(int index) {
   d["plugin_reason"] = session.plugin_reason();
   d["pjrt_api_version"] = client.plugin().api_version();
   py::dict plugin_attributes, device_attributes;
-  for (const auto& [name, value] : client.plugin().attributes()) plugin_attributes[py::str(name)] = pjrt::to_string(value);
+  for (const auto& [name, value] : client.plugin().attributes())
+    plugin_attributes[py::str(name)] = pjrt::to_string(value);
   for (const auto& [name, value] : device.attributes()) device_attributes[py::str(name)] = pjrt::to_string(value);
   d["plugin_attributes"] = plugin_attributes;
   d["attributes"] = device_attributes;
@@ -71,18 +73,25 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_plugin_paths", [](std::string xla_cpu, std::string libtpu) {
     runtime::set_plugin_paths({std::move(xla_cpu), std::move(libtpu)});
   });
-  m.def("init", [] { aten::translate_errors([] { runtime::Session::get(); }); }, py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "init", [] { aten::translate_errors([] { runtime::Session::get(); }); },
+      py::call_guard<py::gil_scoped_release>());
   m.def("is_initialized", &runtime::Session::started);
   m.def("device_count", &aten::device_count);
   m.def("current_device", &aten::current_device);
   m.def("set_device", &aten::set_device);
-  m.def("synchronize", [](int device) {
-    aten::translate_errors([&] {
-      runtime::in_flight(device < 0 ? aten::current_device() : device).wait();
-      runtime::check_bounds();
-    });
-  }, py::call_guard<py::gil_scoped_release>());
-  m.def("device_properties", [](int device) { return aten::translate_errors([&] { return device_properties(device); }); });
+  m.def(
+      "synchronize",
+      [](int device) {
+        aten::translate_errors([&] {
+          if (runtime::Session::started()) runtime::Session::get();  // raises in a forked child
+          runtime::in_flight(device < 0 ? aten::current_device() : device).wait();
+          runtime::check_bounds();
+        });
+      },
+      py::call_guard<py::gil_scoped_release>());
+  m.def("device_properties",
+        [](int device) { return aten::translate_errors([&] { return device_properties(device); }); });
   m.def("default_generator", [](int device) { return aten::default_generator(device); });
   m.def("metrics", &metrics);
   m.def("reset_metrics", [] { runtime::metrics().reset(); });
@@ -99,6 +108,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("allow_excess_precision", [] { return aten::settings().allow_excess_precision.load(); });
   m.def("set_allow_excess_precision", [](bool on) { aten::settings().allow_excess_precision = on; });
   m.def("unknown_lowerings", [] { return aten::unknown_lowerings(); });
+  m.def("set_module_recording", &runtime::set_module_recording);
+  m.def("take_recorded_modules", &runtime::take_recorded_modules);
   m.def("registered_ops", [] {
     std::vector<std::string> names;
     for (const auto& lowering : lowering::Registry::instance().all())

@@ -32,6 +32,12 @@ struct BatchNorm {
   Value running_mean, running_var;  // updated, where given
 };
 
+// The running statistic `arg` after a step towards `now`.
+Value moved_statistic(const Op& op, std::string_view arg, Value now, ElementType type) {
+  Value old = op.tensor(arg, type), momentum = like(now, op.scalar("momentum", type));
+  return convert(momentum * now + (constant_like(now, 1) - momentum) * old, op.element(arg));
+}
+
 BatchNorm normalize(Op& op, bool training) {
   const Batch b = batch_of(op);
   const bool has_mean = op.has("running_mean"), has_var = op.has("running_var");
@@ -46,12 +52,10 @@ BatchNorm normalize(Op& op, bool training) {
     invstd = inverse_sqrt(op, variance + eps(variance));
     result.save_mean = convert(mean, b.parameter);
     result.save_invstd = convert(invstd, b.parameter);
-    auto update = [&](std::string_view arg, Value now) {
-      Value old = op.tensor(arg, b.type), momentum = like(now, op.scalar("momentum", b.type));
-      return convert(momentum * now + (constant_like(now, 1) - momentum) * old, op.element(arg));
-    };
-    if (has_mean) result.running_mean = update("running_mean", mean);
-    if (has_var) result.running_var = update("running_var", divide(squares, constant_like(squares, b.count - 1)));
+    if (has_mean) result.running_mean = moved_statistic(op, "running_mean", mean, b.type);
+    if (has_var)
+      result.running_var =
+          moved_statistic(op, "running_var", divide(squares, constant_like(squares, b.count - 1)), b.type);
   } else {
     if (!has_mean || !has_var) throw CallError("running_mean and running_var must be defined in evaluation mode");
     mean = op.tensor("running_mean", b.type);
@@ -110,6 +114,21 @@ Results batch_norm_no_update(Op& op) {
   return {n.output, n.save_mean, n.save_invstd, no_reserve(op)};
 }
 
+// Mean and variance of the batch, and the running ones moved towards them.
+Results batch_norm_update_stats(Op& op) {
+  const Batch b = batch_of(op);
+  Value x = op.tensor("input", b.type);
+  Value mean = mean_of(batch_sum(op, x, b.reduced), b.full, b.reduced);
+  Value centered = x - b.spread_channels(mean);
+  Value squares = batch_sum(op, centered * centered, b.reduced);
+  if (op.has("running_mean")) op.write("running_mean", moved_statistic(op, "running_mean", mean, b.type));
+  if (op.has("running_var")) {
+    Value unbiased = divide(squares, constant_like(squares, b.count - 1));
+    op.write("running_var", moved_statistic(op, "running_var", unbiased, b.type));
+  }
+  return {convert(mean, b.parameter), convert(mean_of(squares, b.full, b.reduced), b.parameter)};
+}
+
 Results gradient(Op& op, bool train, std::string_view save_invstd) {
   const Batch b = batch_of(op);
   const std::vector<bool>& mask = op.booleans("output_mask");
@@ -152,9 +171,10 @@ void register_batch_norm(Registry& r) {
   r.add("_native_batch_norm_legit", native_batch_norm).mutates({"running_mean", "running_var"}).own_results();
   r.add("_native_batch_norm_legit.no_stats", native_batch_norm_without_statistics).own_results();
   r.add("_native_batch_norm_legit_functional", native_batch_norm_functional).own_results();
-  r.add("_batch_norm_with_update", batch_norm_with_update).mutates({"running_mean", "running_var"});
-  r.add("_batch_norm_with_update_functional", batch_norm_with_update_functional);
+  r.add("_batch_norm_with_update", batch_norm_with_update).mutates({"running_mean", "running_var"}).own_results();
+  r.add("_batch_norm_with_update_functional", batch_norm_with_update_functional).own_results();
   r.add("_batch_norm_no_update", batch_norm_no_update).own_results();
+  r.add("batch_norm_update_stats", batch_norm_update_stats).mutates({"running_mean", "running_var"});
   r.add("native_batch_norm_backward", native_batch_norm_backward);
   r.add("batch_norm_backward", batch_norm_backward);
 }

@@ -153,14 +153,16 @@ Value floor_divide(Value x, Value y) {
     Value adjust = logical_and(not_equal(r, zero), not_equal(less(r, zero), less(y, zero)));
     return select(adjust, subtract(q, constant_like(q, 1)), q);
   }
-  // c10::div_floor_floating: through fmod, so that the result is the exact floor and not the floor of a rounded quotient.
+  // c10::div_floor_floating: through fmod, so that the result is the exact floor and not the floor of a rounded
+  // quotient.
   Value zero = constant_like(x, 0);
   Value mod = remainder(x, y);
   Value div = divide(subtract(x, mod), y);
   Value adjust = logical_and(not_equal(mod, zero), not_equal(less(y, zero), less(mod, zero)));
   div = select(adjust, subtract(div, constant_like(div, 1)), div);
   Value floored = floor(div);
-  floored = select(greater(subtract(div, floored), constant_like(div, 0.5)), add(floored, constant_like(div, 1)), floored);
+  floored =
+      select(greater(subtract(div, floored), constant_like(div, 0.5)), add(floored, constant_like(div, 1)), floored);
   // A zero quotient keeps the sign of x / y.
   Value quotient = divide(x, y);
   Value signed_zero = multiply(zero, sign(quotient));

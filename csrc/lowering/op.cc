@@ -22,15 +22,15 @@ bool Op::has(std::string_view arg) const {
 
 const TensorType& Op::type(std::string_view arg) const { return get<TensorArgument>(arg, "a tensor").type; }
 
-bool Op::is_tensor(std::string_view arg) const {
-  return std::holds_alternative<TensorArgument>(argument(arg).value);
-}
+bool Op::is_tensor(std::string_view arg) const { return std::holds_alternative<TensorArgument>(argument(arg).value); }
 
 bool Op::is_wrapped_number(std::string_view arg) const {
   const Argument& a = argument(arg);
   if (const auto* t = std::get_if<TensorArgument>(&a.value)) return t->wrapped_number;
   return std::holds_alternative<ScalarArgument>(a.value);
 }
+
+bool Op::is_contiguous(std::string_view arg) const { return get<TensorArgument>(arg, "a tensor").contiguous; }
 
 static Value load(const TensorArgument& t) { return t.load_as ? t.load_as(t.type.element) : t.load(); }
 
@@ -120,7 +120,7 @@ int64_t Op::constant_integer(std::string_view arg) const {
   const auto& s = get<ScalarArgument>(arg, "a scalar");
   constant_complex(arg);  // checks that it is constant
   return s.kind == ElementType::kF64 || is_complex(s.kind) ? static_cast<int64_t>(s.constant.real())
-                                                          : s.integer_constant;
+                                                           : s.integer_constant;
 }
 
 int64_t Op::integer(std::string_view arg) const { return get<int64_t>(arg, "an int"); }

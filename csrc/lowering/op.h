@@ -1,5 +1,5 @@
-// One call of an ATen op, as a lowering sees it: its arguments by schema name, the types that its results must have, the
-// builder to emit into, and the target.
+// One call of an ATen op, as a lowering sees it: its arguments by schema name, the types that its results must have,
+// the builder to emit into, and the target.
 //
 // What a lowering can read is either part of the program's key (types, dims, ints, bools, strings, structural scalars)
 // or a runtime input (tensors, other scalars). The value of a runtime scalar cannot be read here, only used as a Value:
@@ -59,17 +59,18 @@ class CallValueError : public CallError {
 
 struct TensorArgument {
   TensorType type;
-  bool wrapped_number = false;                   // a Python number in the place of a tensor
-  std::function<Value()> load;                   // emits the read, at most once a call of the lowering
-  std::function<Value(ElementType)> load_as;     // for host scalars: the number in the type asked for
+  bool wrapped_number = false;                // a Python number in the place of a tensor
+  bool contiguous = false;                    // as Tensor::is_contiguous: some kernels' conventions depend on it
+  std::function<Value()> load;                // emits the read, at most once a call of the lowering
+  std::function<Value(ElementType)> load_as;  // for host scalars: the number in the type asked for
 };
 
 struct ScalarArgument {
-  ElementType kind = ElementType::kF64;          // kPred, kS64, kF64 or kC128: the Python type
-  bool is_constant = false;                      // structural, or equal to the schema's default
-  std::complex<double> constant;                 // valid if is_constant
-  int64_t integer_constant = 0;                  // valid if is_constant and kind is kPred or kS64
-  std::function<Value(ElementType)> load;        // the number in the type asked for, as ATen's Scalar::to
+  ElementType kind = ElementType::kF64;    // kPred, kS64, kF64 or kC128: the Python type
+  bool is_constant = false;                // structural, or equal to the schema's default
+  std::complex<double> constant;           // valid if is_constant
+  int64_t integer_constant = 0;            // valid if is_constant and kind is kPred or kS64
+  std::function<Value(ElementType)> load;  // the number in the type asked for, as ATen's Scalar::to
 };
 
 using TensorListArgument = std::vector<std::optional<TensorArgument>>;
@@ -99,7 +100,10 @@ class Op {
  public:
   Op(ProgramContext& context, std::string name, std::map<std::string, Argument, std::less<>> arguments,
      std::vector<TensorType> result_types)
-      : context_(&context), name_(std::move(name)), arguments_(std::move(arguments)), results_(std::move(result_types)) {}
+      : context_(&context),
+        name_(std::move(name)),
+        arguments_(std::move(arguments)),
+        results_(std::move(result_types)) {}
 
   Builder& builder() const { return *context_->builder; }
   const Target& target() const { return context_->target; }
@@ -108,36 +112,37 @@ class Op {
   const std::string& name() const { return name_; }
 
   // --- arguments; a wrong name or kind is a defect and throws TypeError
-  bool has(std::string_view arg) const;                    // present in the call and not None
-  const TensorType& type(std::string_view arg) const;      // of a tensor
+  bool has(std::string_view arg) const;                // present in the call and not None
+  const TensorType& type(std::string_view arg) const;  // of a tensor
   ElementType element(std::string_view arg) const { return type(arg).element; }
   const Dims& dims(std::string_view arg) const { return type(arg).dims; }
   int64_t rank(std::string_view arg) const { return type(arg).rank(); }
   bool is_tensor(std::string_view arg) const;
   bool is_wrapped_number(std::string_view arg) const;
-  Value tensor(std::string_view arg) const;                // in its own type
+  bool is_contiguous(std::string_view arg) const;
+  Value tensor(std::string_view arg) const;                  // in its own type
   Value tensor(std::string_view arg, ElementType as) const;  // converted as ATen's .to(dtype)
   std::optional<Value> optional_tensor(std::string_view arg) const;
   std::optional<Value> optional_tensor(std::string_view arg, ElementType as) const;
-  size_t list_size(std::string_view arg) const;            // Tensor[] or Scalar[]
+  size_t list_size(std::string_view arg) const;  // Tensor[] or Scalar[]
   const TensorType& type(std::string_view arg, size_t i) const;
   std::vector<Value> tensors(std::string_view arg) const;  // Tensor[] without None
   std::vector<std::optional<Value>> optional_tensors(std::string_view arg) const;
 
   // A Scalar, float or runtime int as a rank-0 value of the type asked for.
   Value scalar(std::string_view arg, ElementType as) const;
-  ElementType scalar_kind(std::string_view arg) const;     // kPred, kS64, kF64, kC128
+  ElementType scalar_kind(std::string_view arg) const;  // kPred, kS64, kF64, kC128
   bool scalar_is_constant(std::string_view arg) const;
   bool scalar_equals(std::string_view arg, double value) const;  // false for runtime scalars
-  double constant_real(std::string_view arg) const;        // structural Scalar or float only
+  double constant_real(std::string_view arg) const;              // structural Scalar or float only
   int64_t constant_integer(std::string_view arg) const;
   std::complex<double> constant_complex(std::string_view arg) const;
 
-  int64_t integer(std::string_view arg) const;             // int, SymInt
+  int64_t integer(std::string_view arg) const;  // int, SymInt
   int64_t integer_or(std::string_view arg, int64_t otherwise) const;
   bool boolean(std::string_view arg) const;
   const std::string& string(std::string_view arg) const;
-  const Dims& integers(std::string_view arg) const;        // int[]; a single int reads as a list of one
+  const Dims& integers(std::string_view arg) const;  // int[]; a single int reads as a list of one
   const std::vector<bool>& booleans(std::string_view arg) const;
   std::optional<ElementType> dtype(std::string_view arg) const;  // ScalarType?
 

@@ -84,6 +84,18 @@ Value polygamma(Op& op) {
   return hurwitz_zeta(constant_like(x, static_cast<double>(n) + 1), x) * (n % 2 ? factorial : -factorial);
 }
 
+// log of the multivariate gamma function of p dims.
+Value mvlgamma(Op& op) {
+  const int64_t p = op.integer("p");
+  if (p < 1) throw CallError("p has to be greater than or equal to 1");
+  Value x = float_operand(op);
+  x = convert(x, special_type(op.target(), x.element()));
+  const auto dims = static_cast<double>(p);
+  Value sum = constant_like(x, dims * (dims - 1) / 4 * std::log(std::numbers::pi));
+  for (int64_t j = 0; j < p; ++j) sum = sum + lgamma(x - 0.5 * static_cast<double>(j));
+  return sum;
+}
+
 Value logit(Op& op) {
   Value x = float_operand(op);
   if (op.has("eps")) {
@@ -248,6 +260,7 @@ Results frexp(Op& op) {
 
 void register_pointwise_unary(Registry& r) {
   r.add("abs", absolute);
+  r.add("mvlgamma", mvlgamma);
   r.add("neg", negative);
   r.add("exp", float_unary<stablehlo::exponential>);
   r.add("exp2", exp2);

@@ -221,7 +221,7 @@ Results native_dropout(Op& op) {
 Value native_dropout_backward(Op& op) {
   Value grad = op.tensor("grad_output");
   Value mask = like(grad, op.tensor("mask", ElementType::kPred));
-  return masked_scale(grad, mask, op.scalar("scale", ElementType::kF64), grad.element());
+  return masked_scale(grad, mask, op.scalar("scale", ElementType::kF64), to_float(op, grad.element()));
 }
 
 // --- factories that the bridge calls

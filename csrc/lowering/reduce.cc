@@ -114,6 +114,21 @@ Value count_nonzero(Op& op) {
   return reduce_sum(convert(op.tensor("self", ElementType::kPred), ElementType::kS64), dims);
 }
 
+// The exclusive or of the elements' bits, each widened to 64 bits.
+Value hash_tensor(Op& op) {
+  if (op.integer("mode") != 0)
+    throw CallError("hash_tensor: mode " + std::to_string(op.integer("mode")) + " is unknown");
+  Value x = op.tensor("self");
+  if (is_floating(x.element())) {
+    if (op.target().is_tpu())
+      throw Unsupported("hash_tensor of floats needs the bits of float64, which TPUs do not have");
+    x = bitcast_convert(convert(x, ElementType::kF64), ElementType::kU64);
+  }
+  const Dims dims = dims_of(op);
+  x = convert(x, ElementType::kU64);
+  return finish(op, reduce(x, constant(op.builder(), ElementType::kU64, 0), dims, logical_xor), dims);
+}
+
 Value trace(Op& op) {
   Value x = op.tensor("self");
   if (x.rank() != 2) throw CallError("trace: expected a matrix, but got tensor with dim " + std::to_string(x.rank()));
@@ -156,6 +171,8 @@ void register_reduce(Registry& r) {
   r.add("max", maximum_of);
   r.add("min", minimum_of);
   r.add("aminmax", aminmax);
+  r.add("_aminmax", aminmax);
+  r.add("_aminmax.dim", aminmax);
   r.add("any", any);
   r.add("any.dim", any);
   r.add("any.dims", any_dims);
@@ -164,6 +181,7 @@ void register_reduce(Registry& r) {
   r.add("all.dims", all_dims_of);
   r.add("count_nonzero", count_nonzero);
   r.add("count_nonzero.dim_IntList", count_nonzero);
+  r.add("hash_tensor", hash_tensor);
   r.add("trace", trace);
   r.add("logsumexp", logsumexp);
   register_reduce_statistics(r);

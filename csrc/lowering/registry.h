@@ -64,7 +64,7 @@ class Registry {
 
 // One function a family, called by Registry::instance().
 void register_pointwise_unary(Registry&);
-void register_special_unary(Registry&);      // called by register_pointwise_unary
+void register_special_unary(Registry&);  // called by register_pointwise_unary
 void register_pointwise_binary(Registry&);
 void register_pointwise_compare(Registry&);  // called by register_pointwise_binary
 void register_special_binary(Registry&);     // the same
@@ -99,8 +99,17 @@ void register_optimizer(Registry&);
 void register_amp(Registry&);
 void register_quantize(Registry&);
 void register_rnn(Registry&);
+void register_fft(Registry&);
+void register_linalg(Registry&);
+void register_linalg_lu(Registry&);  // called by register_linalg
+void register_linalg_qr(Registry&);  // the same
+void register_linalg_spectral(Registry&);
+void register_linalg_eig(Registry&);
+void register_linalg_exp(Registry&);
+void register_linalg_ldl(Registry&);
 // Parts of families, called by their family.
 void register_batch_norm(Registry&);
+void register_segment(Registry&);
 void register_index_dim(Registry&);
 void register_index_mask(Registry&);
 void register_index_backward(Registry&);

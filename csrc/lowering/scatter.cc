@@ -79,6 +79,7 @@ void register_scatter(Registry& r) {
   r.add("scatter.value_reduce", scatter_value_reduce);
   r.add("scatter_add", scatter_add);
   r.add("scatter_reduce.two", scatter_reduce);
+  register_segment(r);
 }
 
 }  // namespace torch_tpu::lowering

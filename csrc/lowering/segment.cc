@@ -36,7 +36,8 @@ Segments segments_of(Op& op) {
   Value given = op.tensor(by_length ? "lengths" : "offsets", ElementType::kS64);
   const int64_t axis = wrap_dim(op.integer("axis"), static_cast<int64_t>(data.size()));
   if (axis != given.rank() - 1)
-    throw CallError("segment_reduce(): Expected axis to be the last dim of lengths but got " + std::to_string(axis) + ".");
+    throw CallError("segment_reduce(): Expected axis to be the last dim of lengths but got " + std::to_string(axis) +
+                    ".");
   Segments s;
   for (int64_t d = 0; d < static_cast<int64_t>(data.size()); ++d)
     (d < axis ? s.batches : d > axis ? s.inner : s.rows = 1) *= data[static_cast<size_t>(d)];
@@ -117,7 +118,8 @@ Value product_of_others(Op& op, const Segments& s, Value data, Value output) {
   const Dims dims{s.batches * s.count, s.inner};
   Value zero = equal(data, 0);
   Value zeros_of = s.reduce(constant(op.builder(), type, 0, dims), convert(zero, type), add);
-  Value start = op.has("initial") ? broadcast_to(op.scalar("initial", type), dims) : constant(op.builder(), type, 1, dims);
+  Value start =
+      op.has("initial") ? broadcast_to(op.scalar("initial", type), dims) : constant(op.builder(), type, 1, dims);
   Value nonzero = s.reduce(start, select(zero, 1.0, data), multiply);
   Value for_zero = select(equal(s.of_row(zeros_of), 1), s.of_row(nonzero), 0.0);
   return select(zero, for_zero, s.of_row(output) / select(zero, 1.0, data));

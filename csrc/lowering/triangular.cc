@@ -1,5 +1,5 @@
 // Triangular solves and Cholesky factors.
-#include "lowering/helpers.h"
+#include "lowering/linalg.h"
 #include "lowering/registry.h"
 
 namespace torch_tpu::lowering {
@@ -7,56 +7,18 @@ namespace {
 
 using namespace stablehlo;
 
-// Batch dims of `a` and `b` broadcast against each other; the last two dims of each stay.
-void broadcast_batches(Value& a, Value& b) {
-  auto split = [](const Dims& d) { return std::pair(Dims(d.begin(), d.end() - 2), Dims(d.end() - 2, d.end())); };
-  auto [batch_a, matrix_a] = split(a.dims());
-  auto [batch_b, matrix_b] = split(b.dims());
-  Dims dims_a = broadcast_dims(batch_a, batch_b), dims_b = dims_a;
-  dims_a.insert(dims_a.end(), matrix_a.begin(), matrix_a.end());
-  dims_b.insert(dims_b.end(), matrix_b.begin(), matrix_b.end());
-  a = broadcast_to(a, dims_a);
-  b = broadcast_to(b, dims_b);
-}
-
-Value solve(Value a, Value b, bool left, bool lower, bool unit, Transpose transpose_a) {
-  if (b.numel() == 0) return b;
-  return stablehlo::triangular_solve(a, b, left, lower, unit, transpose_a);
-}
-
 Results triangular_solve_op(Op& op) {
   Value b = op.tensor("self"), a = op.tensor("A");
   broadcast_batches(a, b);
   const Transpose t = op.boolean("transpose") ? Transpose::kTranspose : Transpose::kNone;
-  return {solve(a, b, true, !op.boolean("upper"), op.boolean("unitriangular"), t), a};
+  return {solve_triangular(a, b, true, !op.boolean("upper"), op.boolean("unitriangular"), t), a};
 }
 
 Value linalg_solve_triangular(Op& op) {
   Value a = op.tensor("self"), b = op.tensor("B");
   broadcast_batches(a, b);
-  return solve(a, b, op.boolean("left"), !op.boolean("upper"), op.boolean("unitriangular"), Transpose::kNone);
-}
-
-Value matrix_iota(Value like, int64_t dimension) {
-  return iota(like.builder(), ElementType::kS32, like.dims(), dimension);
-}
-
-// Zeros outside the triangle, diagonal kept.
-Value triangle(Value x, bool lower) {
-  const int64_t n = x.rank();
-  Value row = matrix_iota(x, n - 2), column = matrix_iota(x, n - 1);
-  return select(lower ? greater_equal(row, column) : less_equal(row, column), x, constant_like(x, 0));
-}
-
-Value transpose_matrix(Value x) {
-  Dims permutation = all_dims(x.rank());
-  std::swap(permutation[permutation.size() - 1], permutation[permutation.size() - 2]);
-  return stablehlo::transpose(x, permutation);
-}
-
-Value adjoint(Value x) {
-  Value t = transpose_matrix(x);
-  return is_complex(x.element()) ? complex(real(t), negate(imag(t))) : t;
+  return solve_triangular(a, b, op.boolean("left"), !op.boolean("upper"), op.boolean("unitriangular"),
+                          Transpose::kNone);
 }
 
 // The factor; a matrix that is not positive definite gives NaN.
@@ -72,7 +34,7 @@ Value first_bad_pivot(Value a, bool upper) {
   for (int64_t d : batch) count *= d;
   // Only one triangle counts.
   Value half = triangle(a, !upper);
-  Value diagonal = equal(matrix_iota(a, a.rank() - 2), matrix_iota(a, a.rank() - 1));
+  Value diagonal = equal(row_index(a), column_index(a));
   Value full = add(half, select(diagonal, constant_like(half, 0), adjoint(half)));
   full = reshape(full, {count, n, n});
   Value zero = constant(b, ElementType::kS32, 0);
@@ -111,8 +73,8 @@ Results linalg_cholesky_ex(Op& op) {
 // a^-1 b from the factor of a.
 Value solve_with_factor(Value l, Value b, bool upper) {
   if (b.numel() == 0) return b;
-  Value y = solve(l, b, true, !upper, false, upper ? Transpose::kAdjoint : Transpose::kNone);
-  return solve(l, y, true, !upper, false, upper ? Transpose::kNone : Transpose::kAdjoint);
+  Value y = solve_triangular(l, b, true, !upper, false, upper ? Transpose::kAdjoint : Transpose::kNone);
+  return solve_triangular(l, y, true, !upper, false, upper ? Transpose::kNone : Transpose::kAdjoint);
 }
 
 Value cholesky_solve_helper(Op& op) {
@@ -122,7 +84,7 @@ Value cholesky_solve_helper(Op& op) {
 Value cholesky_inverse(Op& op) {
   Value l = op.tensor("self");
   if (l.numel() == 0) return l;
-  Value identity = convert(equal(matrix_iota(l, l.rank() - 2), matrix_iota(l, l.rank() - 1)), l.element());
+  Value identity = convert(equal(row_index(l), column_index(l)), l.element());
   return solve_with_factor(l, identity, op.boolean("upper"));
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "pjrt_c_api.h"
 
@@ -13,6 +14,11 @@ class Error : public std::runtime_error {
  public:
   Error(PJRT_Error_Code code, const std::string& message) : std::runtime_error(message), code_(code) {}
   PJRT_Error_Code code() const { return code_; }
+  // A run that finds no memory for its temporaries reports INTERNAL, with a text that says so.
+  bool out_of_memory() const {
+    return code_ == PJRT_Error_Code_RESOURCE_EXHAUSTED ||
+           std::string_view(what()).find("Out of memory") != std::string_view::npos;
+  }
 
  private:
   PJRT_Error_Code code_;

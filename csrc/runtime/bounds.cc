@@ -34,8 +34,9 @@ void check_bounds_flag(DeviceBuffer& flag, const std::string& op, bool immediate
   if (!is_set(flag)) return;
   std::string text = "index out of range in " + op;
   if (!immediate)
-    text += " (found on the device and reported at this synchronization; torch.tpu.set_eager_mode(EagerMode.DEBUG) or "
-            "TORCH_TPU_LAUNCH_BLOCKING=1 reports it at the call)";
+    text +=
+        " (found on the device and reported at this synchronization; torch.tpu.set_eager_mode(EagerMode.DEBUG) or "
+        "TORCH_TPU_LAUNCH_BLOCKING=1 reports it at the call)";
   throw IndexError(text);
 }
 

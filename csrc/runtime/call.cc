@@ -18,7 +18,8 @@ namespace {
 enum Flag : uint64_t { kWrapped = 1, kHostScalar = 2, kGeneral = 4, kIrregular = 8, kConjugated = 16, kNegated = 32 };
 
 bool whole_array(const TensorRef& t) {
-  if (!t.contiguous || t.type != t.storage->element || t.storage->dims.size() != static_cast<size_t>(t.rank)) return false;
+  if (!t.contiguous || t.type != t.storage->element || t.storage->dims.size() != static_cast<size_t>(t.rank))
+    return false;
   for (int i = 0; i < t.rank; ++i)
     if (t.sizes[i] != t.storage->dims[static_cast<size_t>(i)]) return false;
   return true;

@@ -59,8 +59,8 @@ struct Call {
 };
 
 // Appends what identifies tensor `index` of the call: dtype, sizes, strides, the array beneath and which earlier tensor
-// shares it. The offset is left out: it is a runtime input. `irregular` marks a view whose offset does not fit the plain
-// plan of its geometry (see access_plan.h).
+// shares it. The offset is left out: it is a runtime input. `irregular` marks a view whose offset does not fit the
+// plain plan of its geometry (see access_plan.h).
 void append_tensor_key(Call& call, size_t index, bool irregular);
 
 uint64_t hash_words(const uint64_t* words, size_t n);

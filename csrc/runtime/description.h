@@ -11,18 +11,18 @@
 namespace torch_tpu::runtime {
 
 struct ScalarDescription {
-  ScalarValue value;     // the kind always; the number where `constant`
+  ScalarValue value;  // the kind always; the number where `constant`
   bool constant = false;
-  int index = -1;        // into Call::scalars where not constant
+  int index = -1;  // into Call::scalars where not constant
 };
 struct TensorIndex {
-  int index = -1;        // into Call::tensors
+  int index = -1;  // into Call::tensors
 };
 
 struct ArgumentDescription {
   std::string name;
-  std::variant<std::monostate, TensorIndex, std::vector<int>, ScalarDescription, std::vector<ScalarDescription>, int64_t,
-               bool, std::string, std::vector<int64_t>, std::vector<bool>, ElementType>
+  std::variant<std::monostate, TensorIndex, std::vector<int>, ScalarDescription, std::vector<ScalarDescription>,
+               int64_t, bool, std::string, std::vector<int64_t>, std::vector<bool>, ElementType>
       value;  // vector<int>: tensor list, -1 for None
 };
 

@@ -1,8 +1,8 @@
 // The second cache level: serialized executables as files, shared by processes.
 //
-// An entry's file name is a hash of its key; the file holds the whole key, which is compared on reading, and a checksum.
-// Entries are written to a temporary name and renamed, so readers see whole files only. A damaged or foreign entry is
-// deleted and counts as absent. When the folder outgrows its cap, the least recently used files go first.
+// An entry's file name is a hash of its key; the file holds the whole key, which is compared on reading, and a
+// checksum. Entries are written to a temporary name and renamed, so readers see whole files only. A damaged or foreign
+// entry is deleted and counts as absent. When the folder outgrows its cap, the least recently used files go first.
 // Nothing here throws for I/O reasons: a cache that cannot be used says so once and then stays out of the way.
 #pragma once
 

@@ -8,6 +8,7 @@
 #include "runtime/in_flight.h"
 #include "runtime/log.h"
 #include "runtime/metrics.h"
+#include "runtime/module_record.h"
 #include "runtime/program_cache.h"
 #include "runtime/session.h"
 #include "runtime/transfer.h"
@@ -127,6 +128,22 @@ BufferRef pack(const Program& program, Call& call, const int64_t* starts) {
   return packed_cache().get(words.data(), words.size(), call.device);
 }
 
+// The run failed before it was issued in full. Written storages keep their arrays, but for those that the run has taken
+// (donation): they get the failed output, which raises the failure again where it is read.
+void discard(const Program& program, Call& call, PJRT_Buffer* const* outputs, const PJRT_Api* api) {
+  size_t next = 0;
+  for (const Program::Result& r : program.results)
+    if (r.defined) pjrt::Buffer(api, outputs[next++]).reset();
+  for (const Program::Write& w : program.writes) {
+    Storage& storage = *call.tensors[static_cast<size_t>(w.tensor)].storage;
+    pjrt::Buffer output(api, outputs[next++]);
+    if (!storage.buffer || !storage.buffer->buffer().is_deleted()) continue;
+    storage.buffer = BufferRef();
+    storage.buffer = BufferRef(new DeviceBuffer(std::move(output), storage.nbytes, call.device));
+  }
+  if (program.has_bounds_flag) pjrt::Buffer(api, outputs[next]).reset();
+}
+
 }  // namespace
 
 EagerMode eager_mode() { return mode.load(std::memory_order_relaxed); }
@@ -145,11 +162,13 @@ std::shared_ptr<const Program> build_program(const Call& call, const CallDescrip
   const auto start = std::chrono::steady_clock::now();
   const std::string text = lower(call, description, session.target(), *program);
   metrics().lowering_nanoseconds += (std::chrono::steady_clock::now() - start).count();
+  record_module(description.op, text);
   if (log_enabled("compile", LogLevel::kInfo)) log("compile", LogLevel::kInfo, description.op);
   program->key.assign(call.key.begin(), call.key.end());
   try {
-    program->executable = session.compile(text);
+    program->executable = session.compile(text, description.numerics.allow_excess_precision);
   } catch (const pjrt::Error& e) {
+    if (e.out_of_memory()) ++memory_counters(call.device).out_of_memory;
     throw pjrt::Error(e.code(), description.op + ": " + e.what());
   }
   return ProgramCache::instance().insert(hash, std::move(program));
@@ -182,13 +201,19 @@ void execute(const Program& program, Call& call, const int64_t* starts, std::spa
   try {
     program.executable->execute(args, {outputs.data(), outputs.size()}, options);
   } catch (const pjrt::Error& e) {
-    if (e.code() == PJRT_Error_Code_RESOURCE_EXHAUSTED) ++memory_counters(call.device).out_of_memory;
+    if (e.out_of_memory()) ++memory_counters(call.device).out_of_memory;
     throw pjrt::Error(e.code(), program.op + ": " + e.what());
   }
   ++metrics().executions;
-  in_flight(call.device).add(pjrt::Event(session.client().api(), done));
-
   const PJRT_Api* api = session.client().api();
+  try {
+    in_flight(call.device).add(pjrt::Event(api, done));
+  } catch (const pjrt::Error& e) {
+    discard(program, call, outputs.data(), api);
+    if (e.out_of_memory()) ++memory_counters(call.device).out_of_memory;
+    throw pjrt::Error(e.code(), program.op + ": " + e.what());
+  }
+
   size_t next = 0, result = 0;
   for (const Program::Result& r : program.results)
     if (r.defined)
@@ -197,8 +222,7 @@ void execute(const Program& program, Call& call, const int64_t* starts, std::spa
     Storage& storage = *call.tensors[static_cast<size_t>(w.tensor)].storage;
     // The old array goes first: when it was donated its memory is the new one's, and must not count twice.
     storage.buffer = BufferRef();
-    storage.buffer =
-        BufferRef(new DeviceBuffer(pjrt::Buffer(api, outputs[next++]), storage.nbytes, call.device));
+    storage.buffer = BufferRef(new DeviceBuffer(pjrt::Buffer(api, outputs[next++]), storage.nbytes, call.device));
   }
   BufferRef flag;
   if (program.has_bounds_flag) flag = BufferRef(new DeviceBuffer(pjrt::Buffer(api, outputs[next++]), 1, call.device));

@@ -182,6 +182,7 @@ class ProgramBuilder final : public lowering::ProgramContext {
     TensorArgument a;
     a.type = {t.type, {t.sizes, t.sizes + t.rank}};
     a.wrapped_number = t.wrapped_number;
+    a.contiguous = t.contiguous;
     if (t.storage) {
       a.load = [this, i] { return read(i); };
     } else {

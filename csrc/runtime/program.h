@@ -55,7 +55,7 @@ struct Program {
   std::vector<Starts> starts;
   int num_starts = 0;
   std::vector<Result> results;
-  std::vector<Write> writes;  // outputs after the defined results
+  std::vector<Write> writes;     // outputs after the defined results
   bool has_bounds_flag = false;  // the last output
   int64_t random_blocks = 0;
   int num_outputs = 0;

@@ -66,7 +66,8 @@ bool Session::in_bad_fork() { return started() && owner.load() != ::getpid(); }
 
 Session& Session::get() {
   Session* session = current.load(std::memory_order_acquire);
-  if (session && owner.load(std::memory_order_relaxed) == ::getpid()) [[likely]] return *session;
+  if (session && owner.load(std::memory_order_relaxed) == ::getpid()) [[likely]]
+    return *session;
   std::lock_guard lock(start_mutex);
   session = current.load(std::memory_order_acquire);
   if (in_bad_fork())
@@ -108,30 +109,23 @@ Session::Session() {
   target_.platform =
       client_->platform_name() == "tpu" ? lowering::Target::Platform::kTpu : lowering::Target::Platform::kCpu;
 
-  pjrt::CompileOptions compile;
-  compile.portable = true;
-  // Results keep the rounding that ATen's ops have one by one; the setting is per program, as XLA_FLAGS is fatal.
-  compile.env_overrides["xla_allow_excess_precision"] = false;
-  // XLA's CPU backend drops NaN in max and min reductions unless told not to.
-  if (target_.is_cpu()) compile.env_overrides["xla_cpu_enable_fast_min_max"] = false;
-  compile_options_ = compile.serialize();
-
   fingerprint_ = "torch_tpu program 1\nplatform " + client_->platform_name() + " " + client_->platform_version() +
-                 "\nplugin " + file_identity(choice.path) + "\npjrt " + plugin->api_version() + " " + pjrt::to_string(plugin->attributes()) + "\ndevice " +
+                 "\nplugin " + file_identity(choice.path) + "\npjrt " + plugin->api_version() + " " +
+                 pjrt::to_string(plugin->attributes()) + "\ndevice " +
                  std::string(client_->addressable_devices()[0].kind()) + "\n";
   if (target_.is_cpu()) fingerprint_ += "cpu" + cpu_features() + "\n";
-  fingerprint_ += "options " + compile_options_ + "\n";
   disk_cache_ = DiskCache::from_environment();
-  log("session", LogLevel::kInfo, "plugin " + plugin_path_ + " (" + plugin_reason_ + "), " +
-                                      std::to_string(num_devices()) + " device(s), " + client_->platform_version());
+  log("session", LogLevel::kInfo,
+      "plugin " + plugin_path_ + " (" + plugin_reason_ + "), " + std::to_string(num_devices()) + " device(s), " +
+          client_->platform_version());
 }
 
 const pjrt::Device& Session::device(int index) const {
   const auto& devices = client_->addressable_devices();
   if (index < 0 || index >= static_cast<int>(devices.size()))
     throw std::runtime_error("tpu:" + std::to_string(index) + " does not exist: there are " +
-                             std::to_string(devices.size()) + " devices (tpu:0 to tpu:" +
-                             std::to_string(devices.size() - 1) + ")");
+                             std::to_string(devices.size()) +
+                             " devices (tpu:0 to tpu:" + std::to_string(devices.size() - 1) + ")");
   return devices[static_cast<size_t>(index)];
 }
 
@@ -142,9 +136,20 @@ int64_t Session::total_memory(int index) const {
   return static_cast<int64_t>(info.totalram) * info.mem_unit;
 }
 
-std::unique_ptr<pjrt::LoadedExecutable> Session::compile(const std::string& module_text) {
+std::string Session::compile_options(bool allow_excess_precision) const {
+  pjrt::CompileOptions options;
+  options.portable = true;
+  // Flags go with the program: an unknown one in XLA_FLAGS would end the process.
+  options.env_overrides["xla_allow_excess_precision"] = allow_excess_precision;
+  // XLA's CPU backend drops NaN in max and min unless told not to.
+  if (target_.is_cpu()) options.env_overrides["xla_cpu_enable_fast_min_max"] = false;
+  return options.serialize();
+}
+
+std::unique_ptr<pjrt::LoadedExecutable> Session::compile(const std::string& module_text, bool allow_excess_precision) {
   using clock = std::chrono::steady_clock;
-  const std::string key = fingerprint_ + module_text;
+  const std::string options = compile_options(allow_excess_precision);
+  const std::string key = fingerprint_ + "options " + options + "\n" + module_text;
   if (disk_cache_) {
     const auto start = clock::now();
     if (auto payload = disk_cache_->read(key)) {
@@ -162,7 +167,7 @@ std::unique_ptr<pjrt::LoadedExecutable> Session::compile(const std::string& modu
   }
   if (log_enabled("compile", LogLevel::kDebug)) log("compile", LogLevel::kDebug, module_text);
   const auto start = clock::now();
-  auto executable = client_->compile(module_text, compile_options_);
+  auto executable = client_->compile(module_text, options);
   metrics().compile_nanoseconds += (clock::now() - start).count();
   ++metrics().compiles;
   if (disk_cache_) disk_cache_->write(key, executable->serialize());

@@ -36,20 +36,21 @@ class Session {
   const lowering::Target& target() const { return target_; }
   const std::string& plugin_path() const { return plugin_path_; }
   const std::string& plugin_reason() const { return plugin_reason_; }
-  const std::string& compile_options() const { return compile_options_; }
-  // Identifies plugin, XLA version, platform, CPU features and compile options: what a disk entry is only good for.
+  // Identifies plugin, XLA version, platform and CPU features: what a disk entry is only good for.
   const std::string& fingerprint() const { return fingerprint_; }
   // Bytes of one device's memory: what the plugin says, else the machine's.
   int64_t total_memory(int device) const;
   DiskCache* disk_cache() { return disk_cache_.get(); }
 
-  std::unique_ptr<pjrt::LoadedExecutable> compile(const std::string& module_text);
+  // Loads the program from disk, or compiles it and stores it there.
+  std::unique_ptr<pjrt::LoadedExecutable> compile(const std::string& module_text, bool allow_excess_precision);
 
  private:
   Session();
   std::shared_ptr<pjrt::Client> client_;
   lowering::Target target_;
-  std::string plugin_path_, plugin_reason_, compile_options_, fingerprint_;
+  std::string compile_options(bool allow_excess_precision) const;
+  std::string plugin_path_, plugin_reason_, fingerprint_;
   std::unique_ptr<DiskCache> disk_cache_;
 };
 

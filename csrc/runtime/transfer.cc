@@ -22,7 +22,8 @@ int64_t byte_count(ElementType type, std::span<const int64_t> dims) {
 BufferRef upload(const void* data, ElementType type, std::span<const int64_t> dims, int device) {
   Session& session = Session::get();
   const int64_t bytes = byte_count(type, dims);
-  BufferRef buffer(new DeviceBuffer(session.client().buffer_from_host(data, type, dims, session.device(device)), bytes, device));
+  BufferRef buffer(
+      new DeviceBuffer(session.client().buffer_from_host(data, type, dims, session.device(device)), bytes, device));
   metrics().bytes_h2d += bytes;
   ++metrics().transfers_h2d;
   return buffer;
@@ -31,7 +32,8 @@ BufferRef upload(const void* data, ElementType type, std::span<const int64_t> di
 BufferRef zeros(ElementType type, std::span<const int64_t> dims, int device) {
   const auto bytes = static_cast<size_t>(byte_count(type, dims));
   std::unique_ptr<void, decltype(&std::free)> memory(std::calloc(bytes ? bytes : 1, 1), &std::free);
-  if (!memory) throw pjrt::Error(PJRT_Error_Code_RESOURCE_EXHAUSTED, "cannot allocate " + std::to_string(bytes) + " bytes");
+  if (!memory)
+    throw pjrt::Error(PJRT_Error_Code_RESOURCE_EXHAUSTED, "cannot allocate " + std::to_string(bytes) + " bytes");
   return upload(memory.get(), type, dims, device);
 }
 

@@ -42,7 +42,9 @@ Value Builder::parameter(const TensorType& type) {
   return {this, id};
 }
 
-void Builder::alias_parameter(int parameter, int output) { parameter_alias_.at(static_cast<size_t>(parameter)) = output; }
+void Builder::alias_parameter(int parameter, int output) {
+  parameter_alias_.at(static_cast<size_t>(parameter)) = output;
+}
 
 static std::string type_list(std::span<const TensorType> types) {
   std::string s = "(";
@@ -73,7 +75,8 @@ std::string Builder::region_text(const Region& region) {
   }
   terminator += ") : " + type_list(types) + " -> ()\n";
   // A region without block arguments (case, if) has an unnamed entry block.
-  std::string text = "{\n" + (region.arguments.empty() ? std::string() : header) + scopes_.back().text + terminator + "}";
+  std::string text =
+      "{\n" + (region.arguments.empty() ? std::string() : header) + scopes_.back().text + terminator + "}";
   scopes_.pop_back();
   return text;
 }
@@ -105,8 +108,7 @@ std::vector<Value> Builder::emit_with_regions(std::string_view name, std::span<c
     op += attributes;
     op += "}";
   }
-  op += " : " + type_list(operand_types) + " -> " +
-        (results.size() == 1 ? to_string(results[0]) : type_list(results));
+  op += " : " + type_list(operand_types) + " -> " + (results.size() == 1 ? to_string(results[0]) : type_list(results));
 
   Scope& scope = scopes_.back();
   // Values in a region's text are numbered freshly, so two ops with regions never look equal; custom calls may have
@@ -133,7 +135,8 @@ std::vector<Value> Builder::emit_with_regions(std::string_view name, std::span<c
 
 std::vector<Value> Builder::emit(std::string_view name, std::span<const Value> operands, std::string_view attributes,
                                  std::span<const TensorType> results, std::span<const Region> regions) {
-  return emit_with_regions(name, operands, attributes, std::vector<TensorType>(results.begin(), results.end()), regions);
+  return emit_with_regions(name, operands, attributes, std::vector<TensorType>(results.begin(), results.end()),
+                           regions);
 }
 
 Value Builder::emit1(std::string_view name, std::initializer_list<Value> operands, std::string_view attributes,

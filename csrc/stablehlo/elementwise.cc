@@ -60,13 +60,12 @@ Value is_inf(Value x) {
 }
 
 Value compare(Comparison direction, Value x, Value y) {
-  if (x.type() != y.type())
-    throw TypeError("compare: " + to_string(x.type()) + " against " + to_string(y.type()));
+  if (x.type() != y.type()) throw TypeError("compare: " + to_string(x.type()) + " against " + to_string(y.type()));
   static constexpr const char* kNames[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
   const ElementType e = x.element();
-  const char* kind = is_floating(e) || is_complex(e)                 ? "FLOAT"
+  const char* kind = is_floating(e) || is_complex(e)                     ? "FLOAT"
                      : is_unsigned_integer(e) || e == ElementType::kPred ? "UNSIGNED"
-                                                                     : "SIGNED";
+                                                                         : "SIGNED";
   return x.builder().emit1("stablehlo.compare", {x, y},
                            std::string("comparison_direction = #stablehlo<comparison_direction ") +
                                kNames[static_cast<int>(direction)] + ">, compare_type = #stablehlo<comparison_type " +

@@ -82,8 +82,7 @@ Value dynamic_update_slice(Value x, Value update, std::span<const Value> starts)
     throw TypeError("dynamic_update_slice: " + to_string(update.type()) + " into " + to_string(x.type()));
   std::vector<Value> operands{x, update};
   operands.insert(operands.end(), starts.begin(), starts.end());
-  return x.builder().emit("stablehlo.dynamic_update_slice", operands, "",
-                          std::span<const TensorType>(&x.type(), 1))[0];
+  return x.builder().emit("stablehlo.dynamic_update_slice", operands, "", std::span<const TensorType>(&x.type(), 1))[0];
 }
 
 Value pad(Value x, Value fill, const Dims& low, const Dims& high, const Dims& interior) {
@@ -142,7 +141,8 @@ Value gather(Value operand, Value start_indices, const GatherDims& g, const Dims
   for (int64_t i = 0; i < start_indices.rank(); ++i)
     if (i != g.index_vector_dim) batch.push_back(start_indices.dim(static_cast<int>(i)));
   TensorType result{operand.element(), Dims(window.size() + batch.size(), -1)};
-  for (size_t i = 0; i < g.offset_dims.size(); ++i) result.dims.at(static_cast<size_t>(g.offset_dims[i])) = window.at(i);
+  for (size_t i = 0; i < g.offset_dims.size(); ++i)
+    result.dims.at(static_cast<size_t>(g.offset_dims[i])) = window.at(i);
   size_t next = 0;
   for (int64_t& d : result.dims)
     if (d < 0) d = batch.at(next++);

@@ -33,7 +33,9 @@ std::string pairs_attribute(const std::vector<std::pair<int64_t, int64_t>>& pair
 }
 
 std::string precision_attribute(DotPrecision precision) {
-  const char* name = precision == DotPrecision::kHighest ? "HIGHEST" : precision == DotPrecision::kHigh ? "HIGH" : "DEFAULT";
+  const char* name = precision == DotPrecision::kHighest ? "HIGHEST"
+                     : precision == DotPrecision::kHigh  ? "HIGH"
+                                                         : "DEFAULT";
   const std::string one = std::string("#stablehlo<precision ") + name + ">";
   return "precision_config = [" + one + ", " + one + "]";
 }
@@ -134,9 +136,8 @@ Value select_and_scatter(Value operand, Value source, Value init, const Window& 
   Region regions[2] = {{scalars, two_argument_body(select)}, {scalars, two_argument_body(combine)}};
   const Value operands[3] = {operand, source, init};
   return operand.builder().emit("stablehlo.select_and_scatter", operands,
-                                "padding = " + pairs_attribute(w.padding) +
-                                    ", window_dimensions = " + i64_array(w.dimensions) +
-                                    ", window_strides = " + i64_array(w.strides),
+                                "padding = " + pairs_attribute(w.padding) + ", window_dimensions = " +
+                                    i64_array(w.dimensions) + ", window_strides = " + i64_array(w.strides),
                                 std::span<const TensorType>(&operand.type(), 1), regions)[0];
 }
 
@@ -150,13 +151,13 @@ std::vector<Value> sort(std::span<const Value> xs, int64_t dim, bool stable,
     results.push_back(x.type());
   }
   region.body = [&](std::span<const Value> a) { return std::vector<Value>{less(a)}; };
-  return xs[0].builder().emit("stablehlo.sort", xs,
-                              "dimension = " + std::to_string(dim) + " : i64, is_stable = " + (stable ? "true" : "false"),
-                              results, std::span<const Region>(&region, 1));
+  return xs[0].builder().emit(
+      "stablehlo.sort", xs, "dimension = " + std::to_string(dim) + " : i64, is_stable = " + (stable ? "true" : "false"),
+      results, std::span<const Region>(&region, 1));
 }
 
-std::vector<Value> while_loop(std::span<const Value> init, const std::function<Value(std::span<const Value>)>& condition,
-                              const RegionBody& body) {
+std::vector<Value> while_loop(std::span<const Value> init,
+                              const std::function<Value(std::span<const Value>)>& condition, const RegionBody& body) {
   std::vector<TensorType> types;
   for (const Value& v : init) types.push_back(v.type());
   Region regions[2] = {
@@ -179,7 +180,8 @@ std::vector<Value> if_then_else(Value predicate, const std::function<std::vector
        }},
       {{}, [&](std::span<const Value>) { return on_false(); }},
   };
-  return predicate.builder().emit_with_regions("stablehlo.if", std::span<const Value>(&predicate, 1), "", types, regions);
+  return predicate.builder().emit_with_regions("stablehlo.if", std::span<const Value>(&predicate, 1), "", types,
+                                               regions);
 }
 
 Value dot_general(Value lhs, Value rhs, const DotDims& d, DotPrecision precision, ElementType result) {
@@ -190,15 +192,16 @@ Value dot_general(Value lhs, Value rhs, const DotDims& d, DotPrecision precision
   for (int64_t i = 0; i < rhs.rank(); ++i)
     if (!contains(d.rhs_batch, i) && !contains(d.rhs_contract, i)) t.dims.push_back(rhs.dim(static_cast<int>(i)));
   for (size_t i = 0; i < d.lhs_contract.size(); ++i)
-    if (lhs.dims().at(static_cast<size_t>(d.lhs_contract[i])) != rhs.dims().at(static_cast<size_t>(d.rhs_contract.at(i))))
+    if (lhs.dims().at(static_cast<size_t>(d.lhs_contract[i])) !=
+        rhs.dims().at(static_cast<size_t>(d.rhs_contract.at(i))))
       throw TypeError("dot_general: " + to_string(lhs.type()) + " with " + to_string(rhs.type()));
-  return lhs.builder().emit1("stablehlo.dot_general", {lhs, rhs},
-                             "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = " + bracket_list(d.lhs_batch) +
-                                 ", rhs_batching_dimensions = " + bracket_list(d.rhs_batch) +
-                                 ", lhs_contracting_dimensions = " + bracket_list(d.lhs_contract) +
-                                 ", rhs_contracting_dimensions = " + bracket_list(d.rhs_contract) + ">, " +
-                                 precision_attribute(precision),
-                             t);
+  return lhs.builder().emit1(
+      "stablehlo.dot_general", {lhs, rhs},
+      "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = " + bracket_list(d.lhs_batch) +
+          ", rhs_batching_dimensions = " + bracket_list(d.rhs_batch) +
+          ", lhs_contracting_dimensions = " + bracket_list(d.lhs_contract) +
+          ", rhs_contracting_dimensions = " + bracket_list(d.rhs_contract) + ">, " + precision_attribute(precision),
+      t);
 }
 
 // "b, f, 0, 1": which role each dimension plays.
@@ -232,19 +235,18 @@ Value convolution(Value lhs, Value rhs, const ConvolutionDims& c, DotPrecision p
       lhs.dims().at(static_cast<size_t>(c.input_batch)) / c.batch_group_count;
   t.dims.at(static_cast<size_t>(c.output_feature)) = rhs.dims().at(static_cast<size_t>(c.kernel_output_feature));
   for (size_t i = 0; i < n; ++i)
-    t.dims.at(static_cast<size_t>(c.output_spatial[i])) =
-        window_result(lhs.dims().at(static_cast<size_t>(c.input_spatial[i])),
-                      rhs.dims().at(static_cast<size_t>(c.kernel_spatial[i])), strides[i], lhs_dilation[i],
-                      rhs_dilation[i], padding[i]);
-  std::string text = "batch_group_count = " + std::to_string(c.batch_group_count) +
-                     " : i64, dimension_numbers = #stablehlo.conv<" +
-                     dimension_roles(lhs.rank(), c.input_batch, "b", c.input_feature, "f", c.input_spatial) + "x" +
-                     dimension_roles(rhs.rank(), c.kernel_output_feature, "o", c.kernel_input_feature, "i", c.kernel_spatial) +
-                     "->" + dimension_roles(lhs.rank(), c.output_batch, "b", c.output_feature, "f", c.output_spatial) +
-                     ">, feature_group_count = " + std::to_string(c.feature_group_count) +
-                     " : i64, lhs_dilation = " + i64_array(lhs_dilation) + ", padding = " + pairs_attribute(padding) + ", " +
-                     precision_attribute(precision) + ", rhs_dilation = " + i64_array(rhs_dilation) +
-                     ", window_strides = " + i64_array(strides);
+    t.dims.at(static_cast<size_t>(c.output_spatial[i])) = window_result(
+        lhs.dims().at(static_cast<size_t>(c.input_spatial[i])), rhs.dims().at(static_cast<size_t>(c.kernel_spatial[i])),
+        strides[i], lhs_dilation[i], rhs_dilation[i], padding[i]);
+  std::string text =
+      "batch_group_count = " + std::to_string(c.batch_group_count) + " : i64, dimension_numbers = #stablehlo.conv<" +
+      dimension_roles(lhs.rank(), c.input_batch, "b", c.input_feature, "f", c.input_spatial) + "x" +
+      dimension_roles(rhs.rank(), c.kernel_output_feature, "o", c.kernel_input_feature, "i", c.kernel_spatial) + "->" +
+      dimension_roles(lhs.rank(), c.output_batch, "b", c.output_feature, "f", c.output_spatial) +
+      ">, feature_group_count = " + std::to_string(c.feature_group_count) +
+      " : i64, lhs_dilation = " + i64_array(lhs_dilation) + ", padding = " + pairs_attribute(padding) + ", " +
+      precision_attribute(precision) + ", rhs_dilation = " + i64_array(rhs_dilation) +
+      ", window_strides = " + i64_array(strides);
   if (!c.window_reversal.empty()) {
     text += ", window_reversal = array<i1: ";
     for (size_t i = 0; i < n; ++i) text += std::string(i ? ", " : "") + (c.window_reversal[i] ? "true" : "false");
@@ -263,10 +265,10 @@ Value fft(Value x, FftType type, const Dims& length) {
     t.element = real_type(x.element());
     t.dims.back() = length.back();
   }
-  return x.builder().emit1("stablehlo.fft", {x},
-                           "fft_length = " + i64_array(length) + ", fft_type = #stablehlo<fft_type " +
-                               kNames[static_cast<int>(type)] + ">",
-                           t);
+  return x.builder().emit1(
+      "stablehlo.fft", {x},
+      "fft_length = " + i64_array(length) + ", fft_type = #stablehlo<fft_type " + kNames[static_cast<int>(type)] + ">",
+      t);
 }
 
 Value cholesky(Value a, bool lower) {
@@ -285,9 +287,8 @@ Value triangular_solve(Value a, Value b, bool left_side, bool lower, bool unit_d
 
 std::pair<Value, Value> rng_bit_generator(Value state, ElementType bits, const Dims& dims) {
   const TensorType results[2] = {state.type(), {bits, dims}};
-  std::vector<Value> r =
-      state.builder().emit("stablehlo.rng_bit_generator", std::span<const Value>(&state, 1),
-                           "rng_algorithm = #stablehlo<rng_algorithm PHILOX>", results);
+  std::vector<Value> r = state.builder().emit("stablehlo.rng_bit_generator", std::span<const Value>(&state, 1),
+                                              "rng_algorithm = #stablehlo<rng_algorithm PHILOX>", results);
   return {r[0], r[1]};
 }
 
@@ -300,8 +301,9 @@ std::vector<Value> top_k(Value x, int64_t k) {
 std::vector<Value> custom_call(std::string_view target, std::span<const Value> operands,
                                std::span<const TensorType> results, std::string_view backend_config,
                                bool has_side_effect) {
-  std::string text = "api_version = 4 : i32, backend_config = " + std::string(backend_config) + ", call_target_name = \"" +
-                     std::string(target) + "\", has_side_effect = " + (has_side_effect ? "true" : "false");
+  std::string text = "api_version = 4 : i32, backend_config = " + std::string(backend_config) +
+                     ", call_target_name = \"" + std::string(target) +
+                     "\", has_side_effect = " + (has_side_effect ? "true" : "false");
   return operands[0].builder().emit("stablehlo.custom_call", operands, text, results);
 }
 

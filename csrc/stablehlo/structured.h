@@ -35,8 +35,8 @@ std::vector<Value> sort(std::span<const Value> xs, int64_t dim, bool stable,
                         const std::function<Value(std::span<const Value>)>& less);
 
 // while (condition(state)) state = body(state)
-std::vector<Value> while_loop(std::span<const Value> init, const std::function<Value(std::span<const Value>)>& condition,
-                              const RegionBody& body);
+std::vector<Value> while_loop(std::span<const Value> init,
+                              const std::function<Value(std::span<const Value>)>& condition, const RegionBody& body);
 std::vector<Value> if_then_else(Value predicate, const std::function<std::vector<Value>()>& on_true,
                                 const std::function<std::vector<Value>()>& on_false);
 
@@ -49,7 +49,8 @@ Value dot_general(Value lhs, Value rhs, const DotDims& dims, DotPrecision precis
                   ElementType result = ElementType::kInvalid);
 
 struct ConvolutionDims {
-  // e.g. NCHW x OIHW -> NCHW: input {0, 1, {2, 3}}, kernel {0: output feature, 1: input feature, {2, 3}}, output as input
+  // e.g. NCHW x OIHW -> NCHW: input {0, 1, {2, 3}}, kernel {0: output feature, 1: input feature, {2, 3}}, output as
+  // input
   int64_t input_batch = 0, input_feature = 1, kernel_output_feature = 0, kernel_input_feature = 1, output_batch = 0,
           output_feature = 1;
   Dims input_spatial, kernel_spatial, output_spatial;

@@ -83,7 +83,6 @@ def train(args, device, corpus):
     config = GPTConfig(len(corpus.vocabulary), args.context, args.layers, args.heads, args.width, args.dropout)
     model = GPT(config)  # initialized on the CPU, so that every device starts from the same weights
     batches = torch.Generator().manual_seed(args.seed)
-    started = time.perf_counter()
     model.to(device)
     optimizer = torch.optim.AdamW(model.parameter_groups(args.weight_decay), lr=args.lr, betas=(0.9, 0.95), fused=True)
     warmup = max(1, args.warmup)
@@ -100,7 +99,7 @@ def train(args, device, corpus):
     pending, speeds, compiles_by_step, first_step_seconds = [], [], [], None
     first = len(losses) + 1
     compiles = device_metrics(device).get("compiles", 0)
-    mark = time.perf_counter()
+    started = mark = time.perf_counter()
     bar = tqdm(range(first, args.steps + 1), initial=len(losses), total=args.steps, unit="step", mininterval=0.5)
     for step in bar:
         inputs, targets = random_batch(corpus.train, args.batch, args.context, batches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from torch_tpu import _C
 from torch_tpu.tpu._device import device_count, device_index
 

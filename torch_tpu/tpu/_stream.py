@@ -7,6 +7,7 @@ written for torch.cuda's streams is correct here; it gains no overlap from them.
 from __future__ import annotations
 
 import torch
+
 from torch_tpu.tpu._device import device_index
 
 
@@ -22,11 +23,19 @@ class Stream(torch.Stream):
         self.wait_event(stream.record_event())
 
 
-class Event(torch.Event):
-    """torch.Event on a tpu device: Event(enable_timing=False, blocking=False, interprocess=False)."""
+class _EventType(type):
+    def __instancecheck__(cls, instance) -> bool:
+        return isinstance(instance, torch.Event) and instance.device.type == "tpu"
+
+
+class Event(metaclass=_EventType):
+    """torch.Event on a tpu device: Event(enable_timing=False, blocking=False, interprocess=False).
+
+    Makes a plain torch.Event: its elapsed_time() takes no instance of a subclass.
+    """
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
-        return super().__new__(cls, "tpu", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+        return torch.Event("tpu", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
 
 def _wrap(stream: torch.Stream) -> Stream:

@@ -43,7 +43,9 @@ def test_network():
     def body(device):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            net = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
+            net = nn.Sequential(
+                nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)
+            )
         net = net.to(device)
         x = torch.linspace(-1, 1, 96).view(2, 3, 4, 4).to(device)
         with torch.autocast(device, dtype=torch.bfloat16):

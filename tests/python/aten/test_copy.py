@@ -232,7 +232,9 @@ def test_mixed_devices():
         lambda: torch.add(x, x, out=h),
         lambda: torch.nn.functional.linear(x, h.view(1, 3)),
     ):
-        with pytest.raises(RuntimeError, match=r"[Ee]xpected all tensors to be on the same device.*tpu:0.*cpu|cpu.*tpu:0"):
+        with pytest.raises(
+            RuntimeError, match=r"[Ee]xpected all tensors to be on the same device.*tpu:0.*cpu|cpu.*tpu:0"
+        ):
             call()
     assert (x + torch.tensor(2.0)).tolist() == [3, 3, 3]  # a zero-dimensional CPU tensor is a number
     assert (torch.tensor(2.0) * x).tolist() == [2, 2, 2]
@@ -277,7 +279,8 @@ def test_several_devices():
         assert torch.equal(on[0].cpu(), x + 3)
         c = torch.view_as_complex(torch.ones(3, 2, device="tpu:1")).conj()
         assert torch.equal(c.to("tpu:2").cpu(), torch.full((3,), 1 - 1j))
-        for call in (lambda: on[0] + on[1], lambda: torch.cat(on), lambda: on[0].add_(on[2]), lambda: torch.equal(on[0], on[1])):
+        a, b, c, d = on
+        for call in (lambda: a + b, lambda: torch.cat(on), lambda: a.add_(c), lambda: torch.equal(a, b)):
             try:
                 call()
                 raise SystemExit("no error")

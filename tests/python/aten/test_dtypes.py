@@ -44,10 +44,21 @@ def test_promotion_with_scalars():
 
 
 def test_promotion_table():
-    kinds = [torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64, torch.bfloat16, torch.float16, torch.float32]
+    kinds = [
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int32,
+        torch.int64,
+        torch.bfloat16,
+        torch.float16,
+        torch.float32,
+    ]
 
     def body(device):
-        return [torch.ones(2, dtype=a, device=device) + torch.ones(2, dtype=b, device=device) for a in kinds for b in kinds]
+        return [
+            torch.ones(2, dtype=a, device=device) + torch.ones(2, dtype=b, device=device) for a in kinds for b in kinds
+        ]
 
     agree(body)
 
@@ -103,7 +114,9 @@ def test_float64_is_kept():
 def test_scalar_values_are_exact():
     def body(device):
         a = torch.ones(2, device=device)
-        return [(torch.add(a, a, alpha=lr), a * lr) for lr in (1e-9, 1e-8, 0.5, 1 / 3, 16777217, 1e38, -0.0, float("inf"))]
+        return [
+            (torch.add(a, a, alpha=lr), a * lr) for lr in (1e-9, 1e-8, 0.5, 1 / 3, 16777217, 1e38, -0.0, float("inf"))
+        ]
 
     agree(body)
 
@@ -161,7 +174,7 @@ def test_dtypes_that_the_device_lacks():
         lambda: torch.zeros(2, dtype=torch.complex32, device="tpu"),
         lambda: torch.zeros(2, dtype=torch.complex32).to("tpu"),
     ):
-        with pytest.raises((TypeError, RuntimeError), match="tpu.*ComplexHalf|ComplexHalf.*tpu"):
+        with pytest.raises((TypeError, RuntimeError), match=r"tpu.*ComplexHalf|ComplexHalf.*tpu"):
             make()
     with pytest.raises((RuntimeError, NotImplementedError)):
         torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8).to("tpu")

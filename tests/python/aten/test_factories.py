@@ -65,6 +65,12 @@ ERRORS = {
     "full": lambda d: torch.full((2,), "a", device=d),
     "normal": lambda d: torch.empty(2, device=d).normal_(0, -1),
     "bernoulli": lambda d: torch.empty(2, device=d).bernoulli_(2.0),
+    "exponential": lambda d: torch.empty(2, device=d).exponential_(0),
+    "geometric": lambda d: torch.empty(2, device=d).geometric_(1.5),
+    "cauchy": lambda d: torch.empty(2, device=d).cauchy_(0, 0),
+    "log_normal": lambda d: torch.empty(2, device=d).log_normal_(0, 0),
+    "random": lambda d: torch.empty(2, device=d).random_(0),
+    "normal_like": lambda d: torch.normal(torch.zeros(2, device=d), -1.0),
     "uniform": lambda d: torch.empty(2, device=d).uniform_(2, 1),
 }
 

@@ -5,25 +5,32 @@ import torch
 from harness import run_python
 from torch.nn import functional as F
 
-X = lambda: torch.arange(12.0, device="tpu").view(3, 4)
-I = lambda *v: torch.tensor(v, device="tpu")
+
+def make():
+    return torch.arange(12.0, device="tpu").view(3, 4)
+
+
+def at(*v):
+    return torch.tensor(v, device="tpu")
+
+
 BAD = {
-    "index": lambda: X()[I(0, 3)],
-    "index_negative": lambda: X()[I(-4)],
-    "index_two": lambda: X()[I(0, 1), I(0, 4)],
-    "index_put": lambda: X().index_put_((I(5),), torch.ones(4, device="tpu")),
-    "assignment": lambda: X().__setitem__(I(7), 1.0),
-    "index_select": lambda: X().index_select(0, I(3)),
-    "gather": lambda: X().gather(0, I(3).view(1, 1)),
-    "scatter": lambda: X().scatter_(0, I(9).view(1, 1), 1.0),
-    "scatter_add": lambda: X().scatter_add_(1, I(4).view(1, 1), torch.ones(1, 1, device="tpu")),
-    "index_add": lambda: X().index_add_(0, I(3), torch.ones(1, 4, device="tpu")),
-    "index_copy": lambda: X().index_copy_(0, I(-1), torch.ones(1, 4, device="tpu")),
-    "index_fill": lambda: X().index_fill_(0, I(3), 1.0),
-    "take": lambda: X().take(I(12)),
-    "embedding": lambda: F.embedding(I(3), X()),
-    "embedding_negative": lambda: F.embedding(I(-1), X()),
-    "cross_entropy": lambda: F.cross_entropy(X(), I(0, 1, 4)),
+    "index": lambda: make()[at(0, 3)],
+    "index_negative": lambda: make()[at(-4)],
+    "index_two": lambda: make()[at(0, 1), at(0, 4)],
+    "index_put": lambda: make().index_put_((at(5),), torch.ones(4, device="tpu")),
+    "assignment": lambda: make().__setitem__(at(7), 1.0),
+    "index_select": lambda: make().index_select(0, at(3)),
+    "gather": lambda: make().gather(0, at(3).view(1, 1)),
+    "scatter": lambda: make().scatter_(0, at(9).view(1, 1), 1.0),
+    "scatter_add": lambda: make().scatter_add_(1, at(4).view(1, 1), torch.ones(1, 1, device="tpu")),
+    "index_add": lambda: make().index_add_(0, at(3), torch.ones(1, 4, device="tpu")),
+    "index_copy": lambda: make().index_copy_(0, at(-1), torch.ones(1, 4, device="tpu")),
+    "index_fill": lambda: make().index_fill_(0, at(3), 1.0),
+    "take": lambda: make().take(at(12)),
+    "embedding": lambda: F.embedding(at(3), make()),
+    "embedding_negative": lambda: F.embedding(at(-1), make()),
+    "cross_entropy": lambda: F.cross_entropy(make(), at(0, 1, 4)),
 }
 # CPU raises RuntimeError for some of these; a device-side check cannot tell them apart, and IndexError says what it is.
 
@@ -34,14 +41,14 @@ def test_strict(bad):
     with pytest.raises(IndexError, match=r"index out of range in aten::\w+"):
         torch.tpu.synchronize()
     torch.tpu.synchronize()  # reported once
-    assert X().sum().item() == 66
+    assert make().sum().item() == 66
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
 def test_debug(bad, debug_mode):
     with pytest.raises(IndexError, match=r"index out of range in aten::\w+"):
         bad()
-    assert X().sum().item() == 66
+    assert make().sum().item() == 66
     torch.tpu.synchronize()
 
 
@@ -54,27 +61,27 @@ def test_every_synchronization_reports():
         lambda x: torch.tpu.current_stream().synchronize(),
         lambda x: torch.accelerator.synchronize(),
     ):
-        y = X()[I(3)]
+        y = make()[at(3)]
         with pytest.raises(IndexError):
             synchronize(y)
-        assert X().sum().item() == 66
+        assert make().sum().item() == 66
     event = torch.tpu.Event()
-    X()[I(4)]
+    make()[at(4)]
     event.record()
     with pytest.raises(IndexError):
         event.synchronize()
 
 
 def test_good_indices_pass():
-    x = X()
-    assert x[I(-3, 2)].tolist() == [[0, 1, 2, 3], [8, 9, 10, 11]]
-    assert x.index_fill(0, I(-1), 0.0)[2].sum().item() == 0
-    F.nll_loss(x, I(0, -100, 3)).item()
-    assert x[:, I(-1)].flatten().tolist() == [3, 7, 11]
+    x = make()
+    assert x[at(-3, 2)].tolist() == [[0, 1, 2, 3], [8, 9, 10, 11]]
+    assert x.index_fill(0, at(-1), 0.0)[2].sum().item() == 0
+    F.nll_loss(x, at(0, -100, 3)).item()
+    assert x[:, at(-1)].flatten().tolist() == [3, 7, 11]
 
 
 def test_static_indices_raise_at_once():
-    x = X()
+    x = make()
     for bad in (lambda: x[3], lambda: x[0, 4], lambda: x[-4], lambda: x.select(0, 5), lambda: x.narrow(0, 2, 2)):
         with pytest.raises((IndexError, RuntimeError)):
             bad()
@@ -85,7 +92,7 @@ def test_static_indices_raise_at_once():
 
 def test_many_unread_flags_stay_bounded():
     """A loop that never synchronizes learns of its error too."""
-    x, good, bad = X(), I(0), I(3)
+    x, good, bad = make(), at(0), at(3)
     x[bad]
     with pytest.raises(IndexError):
         for _ in range(2000):
@@ -94,8 +101,8 @@ def test_many_unread_flags_stay_bounded():
 
 
 def test_other_tensors_survive():
-    x, y = X(), X() + 1
-    y[I(17)] = 5.0
+    x, y = make(), make() + 1
+    y[at(17)] = 5.0
     z = y * 2
     with pytest.raises(IndexError):
         z.cpu()

@@ -83,7 +83,9 @@ def test_data_pointers_are_identities():
 def test_print():
     x = torch.tensor([[1.0, 2.5], [float("nan"), -3e10]])
     assert repr(x.to("tpu")) == repr(x)[:-1] + ",\n       device='tpu:0')" or "device='tpu:0'" in repr(x.to("tpu"))
-    assert repr(torch.ones(2, device="tpu", requires_grad=True)) == "tensor([1., 1.], device='tpu:0', requires_grad=True)"
+    assert (
+        repr(torch.ones(2, device="tpu", requires_grad=True)) == "tensor([1., 1.], device='tpu:0', requires_grad=True)"
+    )
     assert str(torch.tensor(3, device="tpu")) == "tensor(3, device='tpu:0')"
     assert repr(torch.zeros(0, 2, device="tpu")) == "tensor([], device='tpu:0', size=(0, 2))"
     assert "Parameter containing" in repr(torch.nn.Parameter(torch.ones(1, device="tpu")))

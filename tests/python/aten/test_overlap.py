@@ -1,5 +1,7 @@
 """Writes whose memory overlaps raise as on CPU; those that are allowed give CPU's values."""
 
+import contextlib
+
 import pytest
 import torch
 from harness import agree
@@ -63,10 +65,8 @@ def test_overlap_is_seen_when_the_program_is_cached(name):
 def test_failed_write_changes_nothing():
     def body(device):
         x = torch.arange(6.0).to(device)
-        try:
+        with contextlib.suppress(RuntimeError):
             x[1:].add_(x[:-1])
-        except RuntimeError:
-            pass
         return x, x._version
 
     agree(body)

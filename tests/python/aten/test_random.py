@@ -163,7 +163,9 @@ def test_moments():
     assert sorted(without.tolist()) == list(range(20))
     b = torch.empty(n, device="tpu").normal_(3, 0.5)
     assert abs(b.mean().item() - 3) < 0.05
-    assert torch.empty(n, device="tpu", dtype=torch.bool).random_().float().mean().item() == pytest.approx(0.5, abs=0.02)
+    assert torch.empty(n, device="tpu", dtype=torch.bool).random_().float().mean().item() == pytest.approx(
+        0.5, abs=0.02
+    )
 
 
 def test_initializers():

@@ -102,7 +102,7 @@ def test_parameters_buffers_and_optimizers():
         whole = torch.load(saved(m), weights_only=False)
         return step(m, o), step(m2, o2), list(m2.parameters()), on_device, list(whole.state_dict().values())[:2]
 
-    agree(body, tol=1e-5)
+    agree(body, tol=1e-3)
 
 
 def test_deepcopy():
@@ -136,7 +136,7 @@ def test_checkpoints_load_where_the_backend_is_absent(tmp_path):
 
 
 def test_load_for_a_device_that_is_not_there():
-    with pytest.raises(RuntimeError, match="tpu:5|device"):
+    with pytest.raises(RuntimeError, match=r"tpu:5|device"):
         torch.load(saved(torch.ones(2)), map_location="tpu:5")
 
 

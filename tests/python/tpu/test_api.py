@@ -78,7 +78,8 @@ def test_settings_are_properties():
 
 
 def test_import_is_the_same_module():
-    import torch.tpu as by_import  # noqa: PLR0402
+    import torch.tpu as by_import
+
     import torch_tpu
 
     assert by_import is torch.tpu is torch_tpu.tpu

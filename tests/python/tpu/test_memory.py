@@ -133,12 +133,20 @@ def test_out_of_memory_at_run_time():
         pages = int(open("/proc/self/statm").read().split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + (1 << 30), resource.RLIM_INFINITY))
         for _ in range(3):
+            z = None
             try:
                 z = y + x          # 4 GiB
                 torch.tpu.synchronize()
                 raise SystemExit("no error")
             except torch.OutOfMemoryError as e:
                 assert "TPU out of memory" in str(e), e
+            if z is not None:
+                try:
+                    z.sum().item()  # what was not computed says so
+                    raise SystemExit("no error")
+                except torch.OutOfMemoryError:
+                    pass
+            del z
         assert (small + 1).tolist() == [1, 2, 3, 4] and x.sum().item() == (1 << 20) + 4
         assert torch.tpu.memory_allocated() < 64 << 20, torch.tpu.memory_allocated()
         """

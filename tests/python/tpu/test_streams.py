@@ -43,6 +43,8 @@ def test_current_stream():
 
 
 def test_events():
+    assert isinstance(Event(), torch.Event) and isinstance(torch.Event("tpu"), Event)
+    assert not isinstance(torch.Event("cpu"), Event)
     first, last = Event(enable_timing=True), Event(enable_timing=True)
     assert first.query()  # never recorded
     first.record()

@@ -1,0 +1,117 @@
+"""The disk cache: a second process compiles nothing, and nothing that happens to the folder breaks a program."""
+
+import json
+import os
+import textwrap
+
+import pytest
+import torch
+from harness import run_python
+
+# Prints the metrics of a few programs.
+SNIPPET = """
+import json, torch
+x = torch.arange(12.0, device="tpu").view(3, 4)
+y = (x * 2 + 1).sum(0)
+z = x[1:].t() @ x[:2]
+assert y.tolist() == [27, 33, 39, 45], y
+assert z.shape == (4, 4)
+print(json.dumps(torch.tpu.metrics()))
+"""
+
+
+def metrics_of(folder, code=SNIPPET, **env):
+    done = run_python(code, TORCH_TPU_CACHE_DIR=folder, **env)
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+
+
+def test_second_process_and_damaged_entries(tmp_path):
+    first, stderr = metrics_of(tmp_path)
+    programs = first["compiles"]
+    assert programs > 3 and first["cache_hits_disk"] == 0 and stderr == ""
+    second, _ = metrics_of(tmp_path)
+    assert second["compiles"] == 0 and second["cache_hits_disk"] == programs
+
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == programs and all(f.suffix == ".xla" for f in files)
+    # Truncated, emptied, overwritten, and one flipped byte.
+    files[0].write_bytes(files[0].read_bytes()[:100])
+    files[1].write_bytes(b"")
+    files[2].write_bytes(b"garbage" * 1000)
+    data = bytearray(files[3].read_bytes())
+    data[-20] ^= 0xFF
+    files[3].write_bytes(data)
+    damaged, stderr = metrics_of(tmp_path, TORCH_TPU_LOG="cache:warn")
+    assert damaged["compiles"] == 4 and damaged["cache_errors"] == 4 and damaged["cache_hits_disk"] == programs - 4
+    assert stderr.count("dropped a damaged entry") == 4
+    assert sorted(tmp_path.iterdir()) == files and all(f.stat().st_size > 200 for f in files)  # written anew
+
+
+@pytest.mark.parametrize("kind", ["a file", "below a file", "read-only"])
+def test_unusable_folders(tmp_path, kind):
+    """One line of warning, and results."""
+    folder = tmp_path / "folder"
+    if kind == "read-only":
+        if os.geteuid() == 0:
+            pytest.skip("root writes to read-only folders; 'below a file' takes the same way")
+        folder.mkdir(mode=0o555)
+    else:
+        folder.write_text("x")
+    m, stderr = metrics_of(folder / "below" if kind == "below a file" else folder)
+    assert m["compiles"] > 3 and m["cache_errors"] >= 1
+    assert len(stderr.splitlines()) == 1 and "compilation cache" in stderr and "not usable" in stderr
+
+
+def test_full_file_system(tmp_path):
+    """Writes that stop half-way leave no entry behind."""
+    code = """
+    import resource, signal
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    """
+    m, stderr = metrics_of(tmp_path, textwrap.dedent(code) + SNIPPET)
+    assert m["compiles"] > 3 and len(stderr.splitlines()) == 1 and "not usable" in stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_switched_off(tmp_path):
+    m, stderr = metrics_of(tmp_path / "none", TORCH_TPU_CACHE=0)
+    assert m["compiles"] > 3 and m["cache_errors"] == 0 and stderr == ""
+    assert not (tmp_path / "none").exists()
+
+
+def test_size_cap_and_default_folder(tmp_path):
+    cap = 30_000
+    code = """
+    import torch
+    for n in range(2, 14):
+        torch.ones(n, device="tpu") + 1
+    """
+    run_python(code, TORCH_TPU_CACHE_DIR=None, XDG_CACHE_HOME=tmp_path, TORCH_TPU_CACHE_MAX_BYTES=cap)
+    sizes = [f.stat().st_size for f in (tmp_path / "torch_tpu").glob("*.xla")]
+    assert 0 < len(sizes) < 24
+    assert sum(sizes) <= cap * 17 / 16 + max(sizes)
+
+
+def test_memory_cache_tells_similar_calls_apart():
+    """Keys are compared in full: neighbours in shape, dtype, stride, aliasing and arguments are other programs."""
+    x = torch.arange(16.0, device="tpu").view(4, 4)
+    y = x + 0
+    results = {
+        "plain": (x + y, x.cpu() * 2),
+        "transposed": (x.t() + y, x.cpu().t() + x.cpu()),
+        "other_transposed": (x + y.t(), x.cpu() + x.cpu().t()),
+        "alias": (x + x, x.cpu() * 2),
+        "alias_view": (x + x.t(), x.cpu() + x.cpu().t()),
+        "dtype": (x.int() + y.int(), x.cpu().int() * 2),
+        "mixed": (x.int() + y, x.cpu() * 2),
+        "row": (x + y[0], x.cpu() + x.cpu()[0]),
+        "column": (x + y[:, :1], x.cpu() + x.cpu()[:, :1]),
+        "flat": (x.view(16) + y.view(16), x.cpu().view(16) * 2),
+        "int_scalar": (x.int() + 1, x.cpu().int() + 1),
+        "float_scalar": (x.int() + 1.5, x.cpu().int() + 1.5),
+        "bool_scalar": (x.int() + True, x.cpu().int() + True),
+        "alpha": (torch.add(x, y, alpha=3), x.cpu() * 4),
+    }
+    for name, (actual, expected) in results.items():
+        torch.testing.assert_close(actual.cpu(), expected, rtol=0, atol=0, msg=name)
