@@ -29,14 +29,9 @@ at::Tensor call(const OpEntry& entry, const Arguments&... arguments) {
 }
 
 at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
-  const bool integral = start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false);
-  int64_t size = 0;
-  // The sign and finiteness checks and the count are ATen's.
-  if (integral && at::isIntegralType(out.scalar_type(), false)) {
-    size = at::native::compute_arange_size<int64_t>(start, end, step);
-  } else {
-    size = at::native::compute_arange_size<double>(start, end, step);
-  }
+  // The sign and finiteness checks and the count are ATen's: by the numbers' whole parts for int64, whatever their type.
+  const int64_t size = out.scalar_type() == at::kLong ? at::native::compute_arange_size<int64_t>(start, end, step)
+                                                      : at::native::compute_arange_size<double>(start, end, step);
   static const OpEntry& entry =
       internal_entry("tpu::arange(int size, Scalar start, Scalar step, *, ScalarType dtype, Device device) -> Tensor");
   return assign(out, call(entry, size, start, step, out.scalar_type(), out.device()));

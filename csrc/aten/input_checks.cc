@@ -1,5 +1,5 @@
-// Input errors that PyTorch's meta kernels do not raise, or raise in other words than the CPU's kernels. On misses only: a
-// call that was refused is not cached.
+// Input errors that PyTorch's meta kernels do not raise, or raise in other words than the CPU's kernels. On misses
+// only: a call that was refused is not cached.
 #include "aten/input_checks.h"
 
 #include <ATen/ATen.h>
@@ -12,7 +12,8 @@
 namespace torch_tpu::aten {
 namespace {
 
-const at::Tensor* tensor_named(const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> arguments, const char* name) {
+const at::Tensor* tensor_named(const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> arguments,
+                               const char* name) {
   const auto index = schema.argumentIndexWithName(name);
   if (!index || static_cast<size_t>(*index) >= arguments.size()) return nullptr;
   const c10::IValue& v = arguments[static_cast<size_t>(*index)];
@@ -22,8 +23,13 @@ const at::Tensor* tensor_named(const c10::FunctionSchema& schema, at::ArrayRef<c
 // Products take operands of one dtype.
 void check_product(const std::string& name, const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> arguments) {
   const at::Tensor *first = nullptr, *second = nullptr;
-  for (const auto& [a, b] : {std::pair{"mat1", "mat2"}, {"batch1", "batch2"}, {"mat", "vec"}, {"self", "mat2"},
-                             {"self", "vec"}, {"self", "tensor"}, {"self", "other"}}) {
+  for (const auto& [a, b] : {std::pair{"mat1", "mat2"},
+                             {"batch1", "batch2"},
+                             {"mat", "vec"},
+                             {"self", "mat2"},
+                             {"self", "vec"},
+                             {"self", "tensor"},
+                             {"self", "other"}}) {
     first = tensor_named(schema, arguments, a);
     second = tensor_named(schema, arguments, b);
     if (first && second) break;
@@ -81,9 +87,9 @@ int64_t total_bytes(at::ArrayRef<c10::IValue> arguments) {
 }  // namespace
 
 void check_inputs(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) {
-  static const auto* const products =
-      new std::set<std::string>{"mm", "bmm", "addmm", "addmm_", "baddbmm", "baddbmm_", "mv", "addmv", "addmv_", "dot", "vdot"};
-  static const auto* const orderings = new std::set<std::string>{"max",  "min",  "argmax",    "argmin", "sort",
+  static const auto* const products = new std::set<std::string>{
+      "mm", "bmm", "addmm", "addmm_", "baddbmm", "baddbmm_", "mv", "addmv", "addmv_", "dot", "vdot"};
+  static const auto* const orderings = new std::set<std::string>{"max",  "min",      "argmax", "argmin", "sort",
                                                                  "topk", "kthvalue", "median", "cummax", "cummin"};
   const c10::FunctionSchema& schema = op.schema();
   const std::string name = schema.name().substr(schema.name().find("::") + 2);
@@ -92,7 +98,8 @@ void check_inputs(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> argum
     const at::Tensor* self = tensor_named(schema, arguments, "self");
     TORCH_CHECK_NOT_IMPLEMENTED(!self || !self->is_complex(), name, " is not implemented for complex tensors");
   } else if (name == "index_put" || name == "index_put_" || name == "_index_put_impl_") {
-    const at::Tensor *self = tensor_named(schema, arguments, "self"), *values = tensor_named(schema, arguments, "values");
+    const at::Tensor *self = tensor_named(schema, arguments, "self"),
+                     *values = tensor_named(schema, arguments, "values");
     TORCH_CHECK(!self || !values || self->scalar_type() == values->scalar_type(),
                 "Index put requires the source and destination dtypes match, got ", self->scalar_type(),
                 " for the destination and ", values->scalar_type(), " for the source.");

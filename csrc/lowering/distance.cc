@@ -87,6 +87,8 @@ Value cdist_forward(Op& op) {
 
 Value cdist_backward(Op& op) {
   Points c(op);
+  // As ATen has it, nothing to differentiate leaves x1 as it is, not broadcast.
+  if (c.b * c.p * c.r * c.m == 0) return constant(op.builder(), c.out, 0, op.dims("x1"));
   const Dims plane{c.b, c.p, c.r};
   Value grad = reshape(broadcast_to(op.tensor("grad", c.type), c.with(c.p, c.r)), plane);
   Value dist = reshape(broadcast_to(op.tensor("cdist", c.type), c.with(c.p, c.r)), plane);

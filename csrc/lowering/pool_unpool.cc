@@ -115,7 +115,7 @@ Value fractional_max_pool3d_backward(Op& op) { return fractional_max_pool_backwa
 }  // namespace
 
 void register_pool_unpool(Registry& r) {
-  r.add("max_unpool2d", max_unpool2d);
+  r.add("max_unpool2d", max_unpool2d).own_results().image_format({"self"});
   r.add("max_unpool3d", max_unpool3d);
   r.add("fractional_max_pool2d", fractional_max_pool2d);
   r.add("fractional_max_pool3d", fractional_max_pool3d);

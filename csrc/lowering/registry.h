@@ -29,7 +29,7 @@ struct Lowering {
   std::string strides_of;
   // Images (4-D, 5-D results) are channels-last where one of these arguments is, as convolutions have it on the CPU.
   std::vector<std::string> image_format_of;
-  // Where a result's type differs from what PyTorch's meta kernel says, the lowering is right (as the CPU kernel is).
+  // Where a result differs from what PyTorch's meta kernel says, the lowering is right (as the CPU kernel is).
   bool has_own_results = false;
   // An op of this project's own, which is not in the dispatcher (called by the ATen bridge).
   bool internal = false;

@@ -254,7 +254,8 @@ class ProgramBuilder final : public lowering::ProgramContext {
       Value v = values[i];
       if (d.type.element != ElementType::kInvalid) {
         if (description_.lowering->has_own_results) {
-          if (v.dims() != d.type.dims) d.strides.clear();
+          if (v.dims() != d.type.dims || !description_.lowering->image_format_of.empty())
+            d.strides = strides_like(v.dims());
           d.type = v.type();
         }
         if (v.dims() != d.type.dims)

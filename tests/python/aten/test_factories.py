@@ -18,6 +18,7 @@ FACTORIES = {
     "arange_down": lambda d: torch.arange(5, 0, -2, device=d),
     "arange_empty": lambda d: torch.arange(3, 3, device=d),
     "arange_big": lambda d: torch.arange(2**33, 2**33 + 3, device=d),
+    "arange_whole_parts": lambda d: torch.arange(-0.9, 2.1, 2.0, dtype=torch.int64, device=d),
     "arange_bf16": lambda d: torch.arange(5, dtype=torch.bfloat16, device=d),
     "linspace": lambda d: torch.linspace(-1, 1, 7, device=d),
     "linspace_one": lambda d: torch.linspace(2, 5, 1, device=d),
