@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "aten/allocator.h"
+#include "aten/device.h"
 #include "pjrt/error.h"
 #include "runtime/bounds.h"
 #include "runtime/session.h"
@@ -229,7 +230,10 @@ void rethrow_as_torch_error() {
   } catch (const lowering::Unsupported& e) {
     C10_THROW_ERROR(NotImplementedError, e.what());
   } catch (const pjrt::Error& e) {
-    if (e.out_of_memory()) C10_THROW_ERROR(OutOfMemoryError, std::string("TPU out of memory. ") + e.what());
+    if (e.out_of_memory()) {
+      ++runtime::memory_counters(current_device()).out_of_memory;
+      C10_THROW_ERROR(OutOfMemoryError, std::string("TPU out of memory. ") + e.what());
+    }
     C10_THROW_ERROR(Error, e.what());
   } catch (const stablehlo::TypeError& e) {
     C10_THROW_ERROR(Error, std::string("torch_tpu: a lowering failed, which is a defect: ") + e.what());

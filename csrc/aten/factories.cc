@@ -29,7 +29,8 @@ at::Tensor call(const OpEntry& entry, const Arguments&... arguments) {
 }
 
 at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
-  // The sign and finiteness checks and the count are ATen's: by the numbers' whole parts for int64, whatever their type.
+  // The sign and finiteness checks and the count are ATen's: by the numbers' whole parts for int64, whatever their
+  // type.
   const int64_t size = out.scalar_type() == at::kLong ? at::native::compute_arange_size<int64_t>(start, end, step)
                                                       : at::native::compute_arange_size<double>(start, end, step);
   static const OpEntry& entry =

@@ -26,11 +26,13 @@ using Solution = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 void check_least_squares(const at::Tensor& a, const at::Tensor& b, std::string_view driver) {
   TORCH_CHECK(a.dim() >= 2, "torch.linalg.lstsq: input must have at least 2 dimensions.");
   TORCH_CHECK(b.dim() >= 1, "torch.linalg.lstsq: other must have at least 1 dimension.");
-  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "torch.linalg.lstsq: Expected input and other to have the same dtype, ",
-              "but got input's dtype ", a.scalar_type(), " and other's dtype ", b.scalar_type());
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(),
+              "torch.linalg.lstsq: Expected input and other to have the same dtype, ", "but got input's dtype ",
+              a.scalar_type(), " and other's dtype ", b.scalar_type());
   const int64_t difference = a.dim() - b.dim();
-  TORCH_CHECK(difference == 0 || difference == 1,
-              "torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1");
+  TORCH_CHECK(
+      difference == 0 || difference == 1,
+      "torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1");
   TORCH_CHECK(at::isFloatingType(a.scalar_type()) || at::isComplexType(a.scalar_type()),
               "linalg.lstsq: Expected a floating point or complex tensor as input. Got ", a.scalar_type());
   TORCH_CHECK(driver == "gels" || driver == "gelsy" || driver == "gelsd" || driver == "gelss",
@@ -47,15 +49,17 @@ at::Tensor as_lapack_returns(const at::Tensor& x, int64_t rows) {
 }
 
 Solution least_squares(const at::Tensor& a, const at::Tensor& other, std::optional<double> rcond,
-               std::optional<std::string_view> driver_name) {
+                       std::optional<std::string_view> driver_name) {
   const std::string driver(driver_name.value_or("gelsy"));
   check_least_squares(a, other, driver);
   const bool vectors = at::native::linalg_solve_is_vector_rhs(a, other);
   const at::Tensor b = vectors ? other.unsqueeze(-1) : other;
-  TORCH_CHECK(a.size(-2) == b.size(-2), "torch.linalg.lstsq: input.size(-2) should match other.size(", vectors ? -1 : -2, ")");
+  TORCH_CHECK(a.size(-2) == b.size(-2), "torch.linalg.lstsq: input.size(-2) should match other.size(",
+              vectors ? -1 : -2, ")");
   const auto batch = a.sizes().slice(0, a.dim() - 2);
   TORCH_CHECK(batch == b.sizes().slice(0, b.dim() - 2),
-              "torch.linalg.lstsq: the batch dimensions of input and other must be equal, got ", a.sizes(), " and ", b.sizes());
+              "torch.linalg.lstsq: the batch dimensions of input and other must be equal, got ", a.sizes(), " and ",
+              b.sizes());
   const int64_t m = a.size(-2), n = a.size(-1);
   const auto real = a.options().dtype(c10::toRealValueType(a.scalar_type()));
   at::Tensor residuals = at::empty({0}, real), rank = at::empty({0}, a.options().dtype(at::kLong));
@@ -92,7 +96,8 @@ std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&> least_squares_out
     const at::Tensor& a, const at::Tensor& b, std::optional<double> rcond, std::optional<std::string_view> driver,
     at::Tensor& solution, at::Tensor& residuals, at::Tensor& rank, at::Tensor& singular_values) {
   const auto [x, r, k, s] = least_squares(a, b, rcond, driver);
-  const std::pair<at::Tensor*, at::Tensor> results[] = {{&solution, x}, {&residuals, r}, {&rank, k}, {&singular_values, s}};
+  const std::pair<at::Tensor*, at::Tensor> results[] = {
+      {&solution, x}, {&residuals, r}, {&rank, k}, {&singular_values, s}};
   for (const auto& [out, value] : results) {
     at::native::resize_output(*out, value.sizes());
     out->copy_(value);

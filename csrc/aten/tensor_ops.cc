@@ -86,13 +86,15 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
   if (self.sizes() == size && !format) return self;
   at::detail::check_size_nonnegative(size);
   auto* impl = self.unsafeGetTensorImpl();
-  impl->set_sizes_contiguous(size);
-  const auto needed = static_cast<size_t>(impl->storage_offset() + impl->numel()) * impl->itemsize();
+  // The storage first: where it cannot grow, the tensor stays as it was.
   const c10::Storage& storage = impl->unsafe_storage();
-  if (impl->numel() > 0 && storage.nbytes() < needed) {
+  const size_t needed =
+      at::detail::computeStorageNbytesContiguous(size, impl->itemsize(), static_cast<size_t>(impl->storage_offset()));
+  if (storage.nbytes() < needed) {
     storage_of(self);  // gives untyped bytes the tensor's type, so that growing keeps it
     at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(storage, needed);
   }
+  impl->set_sizes_contiguous(size);
   if (format) {
     TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format ", *format);
     impl->empty_tensor_restride(*format);
@@ -104,12 +106,11 @@ at::Tensor& set_source_storage_offset(at::Tensor& self, at::Storage source, int6
                                       at::IntArrayRef stride) {
   at::native::checkSetStorage(self, source, offset, size, stride);
   auto* impl = self.unsafeGetTensorImpl();
+  const at::DimVector strides = stride.data() ? at::DimVector(stride) : contiguous(size);
+  const size_t needed = at::detail::computeStorageNbytes(size, strides, impl->itemsize(), static_cast<size_t>(offset));
+  if (source.nbytes() < needed) at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(source, needed);
   impl->set_storage_offset(offset);
-  impl->set_sizes_and_strides(size, stride.data() ? stride : at::IntArrayRef(contiguous(size)));
-  const auto needed =
-      at::detail::computeStorageNbytes(size, impl->strides(), impl->itemsize(), static_cast<size_t>(offset));
-  if (impl->numel() > 0 && source.nbytes() < needed)
-    at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(source, needed);
+  impl->set_sizes_and_strides(size, strides);
   return self;
 }
 

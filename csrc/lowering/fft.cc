@@ -69,7 +69,8 @@ Value fft_r2c(Op& op) {
   Dims dims = wrap_dims(op.integers("dim"), x.rank());
   if (x.numel() == 0) return constant(op.builder(), complex_type(x.element()), 0, op.result_dims());
   const int64_t n = points(x, dims), mode = op.integer("normalization");
-  if (!op.boolean("onesided")) return normalize(transform(convert(x, complex_type(x.element())), dims, true), mode, n, false);
+  if (!op.boolean("onesided"))
+    return normalize(transform(convert(x, complex_type(x.element())), dims, true), mode, n, false);
   const Dims last{dims.back()};
   dims.pop_back();
   Value half = at_end(x, last, [](Value y) { return fft(y, FftType::kRfft, {y.dims().back()}); });

@@ -75,9 +75,7 @@ Value to_type(Value r, ElementType type) {
   return is_complex(type) ? complex(r, constant_like(r, 0)) : convert(r, type);
 }
 
-Value scale(Value x, Value r) {
-  return is_complex(x.element()) ? complex(real(x) * r, imag(x) * r) : x * r;
-}
+Value scale(Value x, Value r) { return is_complex(x.element()) ? complex(real(x) * r, imag(x) * r) : x * r; }
 
 Value s32(Builder& b, int64_t value, const Dims& dims) { return constant(b, ElementType::kS32, value, dims); }
 

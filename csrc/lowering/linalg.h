@@ -11,30 +11,30 @@ namespace torch_tpu::lowering {
 
 // [..., m, n] as [batch, m, n], and back.
 Value as_matrices(Value x);
-Dims batch_of(const Dims& dims);                      // without the last two
-Value with_batch(Value x, const Dims& batch);         // the first dimension of x becomes `batch`
+Dims batch_of(const Dims& dims);               // without the last two
+Value with_batch(Value x, const Dims& batch);  // the first dimension of x becomes `batch`
 // Batch dims of `a` and `b` broadcast against each other; the last two dims of each stay.
 void broadcast_batches(Value& a, Value& b);
 
-Value transpose_matrix(Value x);                      // the last two dims, of any rank
-Value adjoint(Value x);                               // conjugate transpose
-Value row_index(Value like);                          // s32 of like's dims: the index along the last dim but one
-Value column_index(Value like);                       // along the last
+Value transpose_matrix(Value x);                            // the last two dims, of any rank
+Value adjoint(Value x);                                     // conjugate transpose
+Value row_index(Value like);                                // s32 of like's dims: the index along the last dim but one
+Value column_index(Value like);                             // along the last
 Value triangle(Value x, bool lower, int64_t diagonal = 0);  // zeros outside the triangle; `diagonal` as torch.tril
 Value identity_matrices(Builder& b, ElementType type, int64_t batch, int64_t rows, int64_t columns);
-Value diagonal_of(Value x);                           // [batch, min(m, n)]
-Value product(Value a, Value b);                      // full precision
-Value conjugate_of(Value x);                          // of a real value: itself
-Value squared_modulus(Value x);                       // real
+Value diagonal_of(Value x);       // [batch, min(m, n)]
+Value product(Value a, Value b);  // full precision
+Value conjugate_of(Value x);      // of a real value: itself
+Value squared_modulus(Value x);   // real
 // x with the real factor or divisor `r` of x's dims.
 Value scale(Value x, Value r);
-Value to_type(Value real, ElementType type);          // a real value as `type`, which may be complex
+Value to_type(Value real, ElementType type);  // a real value as `type`, which may be complex
 
 // Column j, row j of each matrix as [batch, m, 1] and [batch, 1, n]; j is a rank-0 s32.
 Value column_at(Value x, Value j);
 Value row_at(Value x, Value j);
-Value element_at(Value x, Value i, Value j);          // [batch, 1, 1]
-Value expand(Value x, const Value& like);             // size-1 dims of x broadcast to like's
+Value element_at(Value x, Value i, Value j);  // [batch, 1, 1]
+Value expand(Value x, const Value& like);     // size-1 dims of x broadcast to like's
 
 // Rows picked by indices s32 [batch, k]: [batch, k, n].
 Value take_rows(Value x, Value indices);

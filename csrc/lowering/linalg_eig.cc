@@ -1,6 +1,6 @@
 // Eigenvalues of general matrices: reduction to Hessenberg form, then QR iterations with Wilkinson's shift to a complex
-// Schur form A = Z T Z^H, then back substitution for the eigenvectors of T. The matrices of a batch share the loops; each
-// has its own active window.
+// Schur form A = Z T Z^H, then back substitution for the eigenvectors of T. The matrices of a batch share the loops;
+// each has its own active window.
 #include "lowering/linalg.h"
 #include "lowering/registry.h"
 
@@ -31,7 +31,8 @@ std::pair<Value, Value> hessenberg(Value a) {
     rest = reshape(rest, {batch, 1, 1});
     Value norm = sqrt(size * size + rest);
     Value none = equal(rest, 0.0);
-    Value phase = select(equal(size, 0.0), constant_like(alpha, 1), scale(alpha, 1.0 / select(equal(size, 0.0), 1.0, size)));
+    Value phase =
+        select(equal(size, 0.0), constant_like(alpha, 1), scale(alpha, 1.0 / select(equal(size, 0.0), 1.0, size)));
     Value v = tail + select(equal(row, next), expand(scale(phase, norm), tail), constant_like(tail, 0));
     Value square = norm * (norm + size);  // |v|^2 / 2
     Value tau = select(none, 0.0, 1.0 / select(none, 1.0, square));
@@ -138,7 +139,8 @@ std::pair<Value, Value> sweep(Value h, Value z, Value iteration) {
   Value shift = wilkinson_shift(h, high);
   // A cycle is broken by an odd shift now and then.
   Value odd = equal(remainder(iteration, s32(b, 10)), s32(b, 9));
-  Value kick = to_type(abs(pick(h, high, maximum(high - constant_like(high, 1), constant_like(high, 0)))) * 0.75, h.element());
+  Value kick =
+      to_type(abs(pick(h, high, maximum(high - constant_like(high, 1), constant_like(high, 0)))) * 0.75, h.element());
   shift = select(odd, shift + kick, shift);
   shift = reshape(shift, {batch, 1, 1});
   high = reshape(high, {batch, 1, 1});
@@ -169,7 +171,9 @@ Schur schur(Value a) {
   const Value init[4] = {s32(b, 0), any_nonzero(entries), with_subdiagonal(h, entries), z};
   std::vector<Value> s = while_loop(
       init,
-      [&](std::span<const Value> s) { return logical_and(s[1], less(s[0], s32(b, kSweepsPerValue * std::max<int64_t>(n, 10)))); },
+      [&](std::span<const Value> s) {
+        return logical_and(s[1], less(s[0], s32(b, kSweepsPerValue * std::max<int64_t>(n, 10))));
+      },
       [&](std::span<const Value> s) -> std::vector<Value> {
         auto [h, z] = sweep(s[2], s[3], s[0]);
         Value entries = subdiagonal(h);
@@ -209,7 +213,8 @@ Value normalized(Value v) {
   v = scale(v, expand(1.0 / unit, v));
   Value norm = sqrt(per_column(reduce_sum(squared_modulus(v), {1})));
   Value row = row_index(size);
-  Value first = per_column(reduce_min(select(equal(size, expand(largest, size)), row, constant_like(row, v.dim(1))), {1}));
+  Value first =
+      per_column(reduce_min(select(equal(size, expand(largest, size)), row, constant_like(row, v.dim(1))), {1}));
   Value is_first = equal(row, expand(first, row));
   Value pivot = per_column(reduce_sum(select(is_first, v, constant_like(v, 0)), {1}));
   Value pivot_size = abs(pivot), none = equal(pivot_size, 0.0);

@@ -32,7 +32,8 @@ Value matrix_exponential(Value a) {
   for (int i = 1; i <= terms; ++i) coefficients[i] = coefficients[i - 1] / i;
   Value sum;
   for (int k = terms - 4; k >= 0; k -= 4) {
-    Value part = identity * coefficients[k] + a * coefficients[k + 1] + a2 * coefficients[k + 2] + a3 * coefficients[k + 3];
+    Value part =
+        identity * coefficients[k] + a * coefficients[k + 1] + a2 * coefficients[k + 2] + a3 * coefficients[k + 3];
     sum = sum.defined() ? part + product(a4, sum) : part + a4 * coefficients[k + 4];
   }
   const Value init[2] = {s32(b, 0), sum};
@@ -62,8 +63,9 @@ Value compute_linear_combination(Op& op) {
   int64_t rest = 1;
   for (size_t i = 1; i < dims.size(); ++i) rest *= dims[i];
   if (input.numel() == 0 || coefficients.numel() == 0) return constant(op.builder(), input.element(), 0, dims);
-  return reshape(dot_general(coefficients, reshape(input, {input.dim(0), rest}), {{}, {}, {1}, {0}}, DotPrecision::kHighest),
-                 dims);
+  return reshape(
+      dot_general(coefficients, reshape(input, {input.dim(0), rest}), {{}, {}, {1}, {0}}, DotPrecision::kHighest),
+      dims);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Bunch and Kaufman's L D L^H or L D L^T, with D of 1 x 1 and 2 x 2 blocks, as LAPACK's sytrf and hetrf store it (lower).
+// Bunch and Kaufman's L D L^H or L D L^T, with D of 1 x 1 and 2 x 2 blocks, as LAPACK's sytrf and hetrf store it
+// (lower).
 #include <cmath>
 
 #include "lowering/linalg.h"
@@ -92,7 +93,8 @@ Ldl factor_ldl(Value a, bool hermitian) {
     Value behind_next = at.behind(k + one);
     Value x1 = masked(c1, behind_next), x2 = masked(c2, behind_next);
     Value determinant = d11 * d22 - d21 * mirror(d21);
-    determinant = select(logical_or(logical_not(two), equal(determinant, constant_like(d11, 0))), constant_like(d11, 1), determinant);
+    determinant = select(logical_or(logical_not(two), equal(determinant, constant_like(d11, 0))), constant_like(d11, 1),
+                         determinant);
     Value l1 = (x1 * at.wide(d22) - x2 * at.wide(d21)) / at.wide(determinant);
     Value l2 = (x2 * at.wide(d11) - x1 * at.wide(mirror(d21))) / at.wide(determinant);
 
@@ -103,7 +105,8 @@ Ldl factor_ldl(Value a, bool hermitian) {
     Value next_s = s - update;
     Value stored = select(is_k, at.wide(d11), select(logical_and(wide_two, is_next), at.wide(d21), first));
     ld = with_column(ld, stored, logical_and(is_k, wide_active), logical_or(is_k, behind_k));
-    ld = with_column(ld, select(is_next, at.wide(d22), l2), logical_and(is_next, both), logical_or(is_next, behind_next));
+    ld = with_column(ld, select(is_next, at.wide(d22), l2), logical_and(is_next, both),
+                     logical_or(is_next, behind_next));
     Value partner = with + one;
     Value mark = select(wide_two, negate(at.wide(partner)), at.wide(partner));
     pivots = select(logical_or(logical_and(is_k, wide_active), logical_and(is_next, both)), mark, pivots);
@@ -111,8 +114,8 @@ Ldl factor_ldl(Value a, bool hermitian) {
     return {k + select(active, select(two, s32(b, 2, {batch}), one), zero), next_s, ld, pivots, info};
   };
   const Value init[5] = {zero, full, triangle(a, true), s32(b, 0, {batch, n}), zero};
-  std::vector<Value> st = while_loop(
-      init, [&](std::span<const Value> s) { return reduce_or(less(s[0], s32(b, n, {batch})), {0}); }, body);
+  std::vector<Value> st =
+      while_loop(init, [&](std::span<const Value> s) { return reduce_or(less(s[0], s32(b, n, {batch})), {0}); }, body);
   return {st[2], st[3], st[4]};
 }
 
@@ -137,7 +140,8 @@ Value solve_ldl(Value ld, Value pivots, Value x, bool conjugates) {
   Value starts = counted_loop({starts_init, constant(b, ElementType::kPred, false, {batch, 1})}, 0, n,
                               [&](Value j, std::span<const Value> s) -> std::vector<Value> {
                                 const Value here[2] = {zero, j};
-                                Value begins = logical_and(dynamic_slice(negative, here, {batch, 1}), logical_not(s[1]));
+                                Value begins =
+                                    logical_and(dynamic_slice(negative, here, {batch, 1}), logical_not(s[1]));
                                 return {dynamic_update_slice(s[0], begins, here), begins};
                               })[0];
   auto flag = [&](Value flags, Value j) {
@@ -177,8 +181,9 @@ Value solve_ldl(Value ld, Value pivots, Value x, bool conjugates) {
     Value first = (wide(d22) * y1 - wide(mirror(d21)) * y2) / wide(determinant);
     Value other = (wide(d11) * y2 - wide(d21) * y1) / wide(determinant);
     Value rows = row_index(y);
-    Value solved = select(equal(rows, expand(j, rows)), expand(select(expand(two, y1), first, single), y),
-                          select(logical_and(equal(rows, expand(next, rows)), expand(two, y)), expand(other, y), eliminated));
+    Value solved =
+        select(equal(rows, expand(j, rows)), expand(select(expand(two, y1), first, single), y),
+               select(logical_and(equal(rows, expand(next, rows)), expand(two, y)), expand(other, y), eliminated));
     return {select(expand(second, y), y, solved)};
   });
   return counted_loop({forward[0]}, n - 1, -1, [&](Value j, std::span<const Value> s) -> std::vector<Value> {

@@ -56,7 +56,8 @@ Elimination eliminate(Elimination in, Value start, int64_t steps, bool pivot) {
     info = select(first_singular, expand(at + s32(b, 1), info), info);
 
     Value below = greater(rows, expand(at, rows));
-    Value factors = column_at(swapped, step) / expand(select(singular, constant_like(head, 1), head), column_at(a, step));
+    Value factors =
+        column_at(swapped, step) / expand(select(singular, constant_like(head, 1), head), column_at(a, step));
     Value wide = expand(factors, a);
     a = select(logical_and(below, greater(columns, expand(step, columns))), swapped - wide * expand(row_there, a),
                select(logical_and(below, equal(columns, expand(step, columns))), wide, swapped));
@@ -182,7 +183,8 @@ Value linalg_lu_solve(Op& op) {
   pivot_dims.insert(pivot_dims.end(), pivots.dims().end() - 2, pivots.dims().end());
   pivots = as_matrices(broadcast_to(pivots, pivot_dims));
   pivots = reshape(pivots, {pivots.dim(0), pivots.dim(1)});
-  return with_batch(solve_side(as_matrices(lu), pivots, as_matrices(b), op.boolean("left"), op.boolean("adjoint")), batch);
+  return with_batch(solve_side(as_matrices(lu), pivots, as_matrices(b), op.boolean("left"), op.boolean("adjoint")),
+                    batch);
 }
 
 // PyTorch's CPU kernel factors the transpose where the matrix is row-major and real, and the backward formulas expect
@@ -195,7 +197,8 @@ Results linalg_solve_ex(Op& op) {
   const bool transposed = factors_transpose(op, "A");
   const Dims& dims_a = op.dims("A");
   Value b = op.tensor("B");
-  const bool vectors = b.rank() == 1 || (b.rank() == op.rank("A") - 1 && b.dims() == Dims(dims_a.begin(), dims_a.end() - 1));
+  const bool vectors =
+      b.rank() == 1 || (b.rank() == op.rank("A") - 1 && b.dims() == Dims(dims_a.begin(), dims_a.end() - 1));
   if (vectors) b = vectors_as_columns(b);
   auto [f, batch] = factor_argument(op, "A", transposed);
   Value lu = with_batch(f.lu, batch), pivots = vectors_as_columns(vectors_with_batch(f.pivots, batch));
@@ -237,10 +240,9 @@ Results linalg_slogdet(Op& op) {
   auto [f, batch] = factor_argument(op, "A", factors_transpose(op, "A"));
   Value diagonal = diagonal_of(f.lu);
   Value size = abs(diagonal);
-  Value unit = is_complex(diagonal.element())
-                   ? select(equal(size, constant_like(size, 0)), constant_like(diagonal, 0),
-                            scale(diagonal, constant_like(size, 1) / size))
-                   : sign(diagonal);
+  Value unit = is_complex(diagonal.element()) ? select(equal(size, constant_like(size, 0)), constant_like(diagonal, 0),
+                                                       scale(diagonal, constant_like(size, 1) / size))
+                                              : sign(diagonal);
   Value sign = permutation_sign(f.pivots, f.lu.element()) * reduce_product(unit, {1});
   return {reshape(sign, batch), reshape(reduce_sum(log(size), {1}), batch), with_batch(f.lu, batch),
           vectors_with_batch(f.pivots, batch)};

@@ -48,8 +48,9 @@ std::pair<Pairs, Value> rotate(Pairs p, int64_t m) {
   Value s = select(idle, 0.0, c * t);
   c = select(idle, 1.0, c);
   // The phase that makes the inner product real.
-  Value phase = is_complex(g.element()) ? select(idle, constant_like(g, 1), conjugate_of(scale(g, 1.0 / safe)))
-                                        : select(logical_or(idle, greater(g, 0.0)), constant_like(g, 1), constant_like(g, -1));
+  Value phase = is_complex(g.element())
+                    ? select(idle, constant_like(g, 1), conjugate_of(scale(g, 1.0 / safe)))
+                    : select(logical_or(idle, greater(g, 0.0)), constant_like(g, 1), constant_like(g, -1));
   auto wide = [&](Value x) { return broadcast_in_dim(x, p.first.dims(), {0, 1}); };
   Value turned = p.second * wide(phase);
   return {{scale(p.first, wide(c)) - scale(turned, wide(s)), scale(p.first, wide(s)) + scale(turned, wide(c))}, off};

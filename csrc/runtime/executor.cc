@@ -168,7 +168,6 @@ std::shared_ptr<const Program> build_program(const Call& call, const CallDescrip
   try {
     program->executable = session.compile(text, description.numerics.allow_excess_precision);
   } catch (const pjrt::Error& e) {
-    if (e.out_of_memory()) ++memory_counters(call.device).out_of_memory;
     throw pjrt::Error(e.code(), description.op + ": " + e.what());
   }
   return ProgramCache::instance().insert(hash, std::move(program));
@@ -201,7 +200,6 @@ void execute(const Program& program, Call& call, const int64_t* starts, std::spa
   try {
     program.executable->execute(args, {outputs.data(), outputs.size()}, options);
   } catch (const pjrt::Error& e) {
-    if (e.out_of_memory()) ++memory_counters(call.device).out_of_memory;
     throw pjrt::Error(e.code(), program.op + ": " + e.what());
   }
   ++metrics().executions;
@@ -210,7 +208,6 @@ void execute(const Program& program, Call& call, const int64_t* starts, std::spa
     in_flight(call.device).add(pjrt::Event(api, done));
   } catch (const pjrt::Error& e) {
     discard(program, call, outputs.data(), api);
-    if (e.out_of_memory()) ++memory_counters(call.device).out_of_memory;
     throw pjrt::Error(e.code(), program.op + ": " + e.what());
   }
 

@@ -76,7 +76,7 @@ def test_parameters_buffers_and_optimizers():
     def body(device):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            m = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).to(device)
+            m = nn.Sequential(nn.Linear(3, 4, bias=False), nn.BatchNorm1d(4), nn.Linear(4, 2)).to(device)
         o = torch.optim.AdamW(m.parameters(), lr=0.1)
         x = torch.linspace(-1, 1, 15).view(5, 3).to(device)
 

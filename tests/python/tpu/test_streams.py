@@ -54,7 +54,7 @@ def test_events():
     assert first.query() and last.query()
     assert 0 < first.elapsed_time(last) < 60_000
     assert y[0, 0].item() == 1
-    with pytest.raises(RuntimeError):
+    with pytest.raises((RuntimeError, ValueError)):
         Event(enable_timing=True).elapsed_time(last)
     with pytest.raises((RuntimeError, ValueError)):
         a, b = Event(), Event()
