@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import torch
@@ -103,8 +104,14 @@ def run_python(code: str, *, check: bool = True, timeout: float = 120, **env) ->
         environment.pop(name, None)
         if value is not None:
             environment[name] = str(value)
+    # Not in the repository's root, whose unbuilt package would hide the installed one.
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], env=environment, text=True, capture_output=True, timeout=timeout
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=environment,
+        cwd=tempfile.gettempdir(),
+        text=True,
+        capture_output=True,
+        timeout=timeout,
     )
     if check and done.returncode != 0:
         raise AssertionError(f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}")
