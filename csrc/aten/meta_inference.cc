@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <algorithm>
+
 #include "aten/input_checks.h"
 #include "aten/op_entry.h"
 
@@ -47,6 +49,45 @@ MetaResult result_of(const at::Tensor& t) {
   return r;
 }
 
+// Strides of one transform over `dims`: the other dims outermost, in the order of the input's strides.
+std::vector<int64_t> transform_strides(at::IntArrayRef input_strides, at::IntArrayRef sizes, at::IntArrayRef dims) {
+  std::vector<int64_t> order;
+  for (int64_t d = 0; d < static_cast<int64_t>(sizes.size()); ++d)
+    if (std::find(dims.begin(), dims.end(), d) == dims.end()) order.push_back(d);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return input_strides[static_cast<size_t>(a)] > input_strides[static_cast<size_t>(b)];
+  });
+  order.insert(order.end(), dims.begin(), dims.end());
+  std::vector<int64_t> strides(sizes.size());
+  int64_t next = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    strides[static_cast<size_t>(order[i])] = next;
+    next *= sizes[static_cast<size_t>(order[i])];
+  }
+  return strides;
+}
+
+// The meta kernels of Fourier transforms give CUDA's strides for every device but the CPU.
+void set_cpu_fft_strides(const std::string& name, at::ArrayRef<c10::IValue> arguments, MetaResult& result) {
+  const at::Tensor self = arguments[0].toTensor();
+  std::vector<int64_t> dims = arguments[1].toIntVector(), strides = self.strides().vec();
+  if (dims.empty() || self.numel() == 0) return;
+  for (int64_t& d : dims) d = at::maybe_wrap_dim(d, self.dim());
+  const auto by_stride = [&](int64_t a, int64_t b) {
+    return self.strides()[static_cast<size_t>(a)] > self.strides()[static_cast<size_t>(b)];
+  };
+  if (name == "aten::_fft_c2r") {
+    const int64_t last = dims.back();
+    dims.pop_back();
+    std::stable_sort(dims.begin(), dims.end(), by_stride);
+    if (!dims.empty()) strides = transform_strides(strides, self.sizes(), dims);
+    dims = {last};
+  } else {
+    std::stable_sort(dims.begin(), name == "aten::_fft_r2c" ? dims.end() - 1 : dims.end(), by_stride);
+  }
+  result.strides = transform_strides(strides, result.sizes, dims);
+}
+
 }  // namespace
 
 std::vector<MetaResult> infer_results(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) {
@@ -77,6 +118,9 @@ std::vector<MetaResult> infer_results(const c10::OperatorHandle& op, at::ArrayRe
       results.push_back(MetaResult{});
     }
   }
+  const std::string& name = op.schema().name();
+  if (name.starts_with("aten::_fft_") && op.schema().overload_name().empty())
+    set_cpu_fft_strides(name, arguments, results[0]);
   return results;
 }
 

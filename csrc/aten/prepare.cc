@@ -153,6 +153,24 @@ bool resolve_lazy_arguments(const OpEntry& entry, torch::jit::Stack* stack) {
   return true;
 }
 
+// Factorizations that raise for a matrix they cannot factor, where the caller asks for that: reads `info`, the last
+// result.
+bool check_factorization(const OpEntry& entry, torch::jit::Stack* stack) {
+  c10::IValue& check_errors = argument(entry, stack, "check_errors");
+  if (!check_errors.toBool()) return false;
+  check_errors = false;
+  const bool is_matrix = (*stack)[stack->size() - entry.arguments.size()].toTensor().dim() == 2;
+  const std::string name = entry.name.substr(6, entry.name.find('.') - 6);
+  static const std::map<std::string, const char*> callers = {
+      {"linalg_cholesky_ex", "linalg.cholesky_ex"},           {"linalg_inv_ex", "linalg.inv_ex"},
+      {"linalg_lu_factor_ex", "torch.linalg.lu_factor_ex"},   {"_linalg_solve_ex", "torch.linalg.solve_ex"},
+      {"linalg_ldl_factor_ex", "torch.linalg.ldl_factor_ex"},
+  };
+  run_entry(entry, stack);
+  at::_linalg_check_errors(stack->back().toTensor(), callers.at(name), is_matrix);
+  return true;
+}
+
 }  // namespace
 
 bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::Stack*) {
@@ -176,6 +194,16 @@ bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::St
       {"geometric_", check_sampling_arguments},
       {"log_normal_", check_sampling_arguments},
       {"cauchy_", check_sampling_arguments},
+      {"linalg_cholesky_ex", check_factorization},
+      {"linalg_cholesky_ex.L", check_factorization},
+      {"linalg_inv_ex", check_factorization},
+      {"linalg_inv_ex.inverse", check_factorization},
+      {"linalg_lu_factor_ex", check_factorization},
+      {"linalg_lu_factor_ex.out", check_factorization},
+      {"_linalg_solve_ex", check_factorization},
+      {"_linalg_solve_ex.result", check_factorization},
+      {"linalg_ldl_factor_ex", check_factorization},
+      {"linalg_ldl_factor_ex.out", check_factorization},
       {"_conj_physical", resolve_lazy_arguments},
       {"dot", resolve_lazy_arguments},
       {"vdot", resolve_lazy_arguments},

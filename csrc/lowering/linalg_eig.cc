@@ -262,7 +262,7 @@ Value linalg_eigvals(Op& op) {
 }  // namespace
 
 void register_linalg_eig(Registry& r) {
-  r.add("linalg_eig", linalg_eig);
+  r.add("linalg_eig", linalg_eig).column_major({1});
   r.add("_linalg_eigvals", linalg_eigvals);
 }
 

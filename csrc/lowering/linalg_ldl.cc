@@ -49,10 +49,14 @@ Ldl factor_ldl(Value a, bool hermitian) {
   const At at{iota(b, ElementType::kS32, {batch, n}, 1)};
   Value one = s32(b, 1, {batch}), zero = s32(b, 0, {batch});
   auto mirror = [&](Value x) { return conjugates ? conjugate_of(x) : x; };
-  Value strict = triangle(a, true, -1);
-  Value diagonal = masked(a, equal(row_index(a), column_index(a)));
-  if (conjugates) diagonal = to_type(real(diagonal), a.element());
-  Value full = strict + diagonal + (conjugates ? adjoint(strict) : transpose_matrix(strict));
+  // The lower half and its mirror image, with a real diagonal where Hermitian. Repeated after every step: rounding that
+  // broke the symmetry would grow from step to step.
+  auto symmetric = [&](Value x) {
+    Value strict = triangle(x, true, -1);
+    Value diagonal = masked(x, equal(row_index(x), column_index(x)));
+    if (conjugates) diagonal = to_type(real(diagonal), x.element());
+    return strict + diagonal + (conjugates ? adjoint(strict) : transpose_matrix(strict));
+  };
   const double alpha = (1 + std::sqrt(17.0)) / 8;
   auto body = [&](std::span<const Value> st) -> std::vector<Value> {
     Value k = st[0], s = st[1], ld = st[2], pivots = st[3], info = st[4];
@@ -102,7 +106,7 @@ Ldl factor_ldl(Value a, bool hermitian) {
     Value both = logical_and(wide_two, wide_active);
     Value first = select(wide_two, l1, l), first_x = select(wide_two, x1, x);
     Value update = outer(first, mirror(first_x)) + outer(masked(l2, wide_two), mirror(x2));
-    Value next_s = s - update;
+    Value next_s = symmetric(s - update);
     Value stored = select(is_k, at.wide(d11), select(logical_and(wide_two, is_next), at.wide(d21), first));
     ld = with_column(ld, stored, logical_and(is_k, wide_active), logical_or(is_k, behind_k));
     ld = with_column(ld, select(is_next, at.wide(d22), l2), logical_and(is_next, both),
@@ -113,7 +117,7 @@ Ldl factor_ldl(Value a, bool hermitian) {
     info = select(logical_and(logical_and(active, singular), equal(info, zero)), k + one, info);
     return {k + select(active, select(two, s32(b, 2, {batch}), one), zero), next_s, ld, pivots, info};
   };
-  const Value init[5] = {zero, full, triangle(a, true), s32(b, 0, {batch, n}), zero};
+  const Value init[5] = {zero, symmetric(a), triangle(a, true), s32(b, 0, {batch, n}), zero};
   std::vector<Value> st =
       while_loop(init, [&](std::span<const Value> s) { return reduce_or(less(s[0], s32(b, n, {batch})), {0}); }, body);
   return {st[2], st[3], st[4]};

@@ -187,20 +187,13 @@ Value linalg_lu_solve(Op& op) {
                     batch);
 }
 
-// PyTorch's CPU kernel factors the transpose where the matrix is row-major and real, and the backward formulas expect
-// the factors so.
-bool factors_transpose(const Op& op, std::string_view name) {
-  return op.is_contiguous(name) && !is_complex(op.element(name));
-}
-
 Results linalg_solve_ex(Op& op) {
-  const bool transposed = factors_transpose(op, "A");
   const Dims& dims_a = op.dims("A");
   Value b = op.tensor("B");
   const bool vectors =
       b.rank() == 1 || (b.rank() == op.rank("A") - 1 && b.dims() == Dims(dims_a.begin(), dims_a.end() - 1));
   if (vectors) b = vectors_as_columns(b);
-  auto [f, batch] = factor_argument(op, "A", transposed);
+  auto [f, batch] = factor_argument(op, "A");
   Value lu = with_batch(f.lu, batch), pivots = vectors_as_columns(vectors_with_batch(f.pivots, batch));
   Value wide_lu = lu;
   broadcast_batches(wide_lu, b);
@@ -209,7 +202,7 @@ Results linalg_solve_ex(Op& op) {
   pivot_dims.insert(pivot_dims.end(), pivots.dims().end() - 2, pivots.dims().end());
   Value wide_pivots = as_matrices(broadcast_to(pivots, pivot_dims));
   wide_pivots = reshape(wide_pivots, {wide_pivots.dim(0), wide_pivots.dim(1)});
-  Value x = solve_side(as_matrices(wide_lu), wide_pivots, as_matrices(b), op.boolean("left"), transposed);
+  Value x = solve_side(as_matrices(wide_lu), wide_pivots, as_matrices(b), op.boolean("left"), false);
   x = with_batch(x, result_batch);
   if (vectors) x = reshape(x, Dims(x.dims().begin(), x.dims().end() - 1));
   return {x, lu, vectors_with_batch(f.pivots, batch), vectors_with_batch(f.info, batch)};
@@ -228,6 +221,12 @@ Value permutation_sign(Value pivots, ElementType type) {
   Value moved = reduce_sum(convert(not_equal(pivots, expected), ElementType::kS32), {1});
   Value odd = equal(logical_and(moved, constant_like(moved, 1)), constant_like(moved, 1));
   return select(odd, constant(b, type, -1, odd.dims()), constant(b, type, 1, odd.dims()));
+}
+
+// For determinants PyTorch's CPU kernels factor the transpose where the matrix is row-major and real, and the backward
+// formulas expect the factors so.
+bool factors_transpose(const Op& op, std::string_view name) {
+  return op.is_contiguous(name) && !is_complex(op.element(name));
 }
 
 Results linalg_det(Op& op) {

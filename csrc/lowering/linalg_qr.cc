@@ -129,7 +129,7 @@ Value form_q(Value reflectors, Value tau, int64_t columns) {
 }
 
 void register_linalg_qr(Registry& r) {
-  r.add("geqrf", geqrf);
+  r.add("geqrf", geqrf).column_major({0});
   r.add("linalg_qr", linalg_qr);
   r.add("linalg_householder_product", linalg_householder_product);
   r.add("ormqr", ormqr);

@@ -247,7 +247,7 @@ Eigh eigh(Value a, bool want_vectors) {
 
 void register_linalg_spectral(Registry& r) {
   r.add("_linalg_eigh", linalg_eigh);
-  r.add("_linalg_svd", linalg_svd);
+  r.add("_linalg_svd", linalg_svd).column_major({2});
 }
 
 }  // namespace torch_tpu::lowering

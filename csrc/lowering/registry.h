@@ -31,6 +31,8 @@ struct Lowering {
   std::vector<std::string> image_format_of;
   // Where a result differs from what PyTorch's meta kernel says, the lowering is right (as the CPU kernel is).
   bool has_own_results = false;
+  // Results that are matrices laid out column by column, as LAPACK leaves them.
+  std::vector<size_t> column_major_results;
   // An op of this project's own, which is not in the dispatcher (called by the ATen bridge).
   bool internal = false;
 
@@ -40,6 +42,7 @@ struct Lowering {
   Lowering& runtime(std::vector<std::string> names) { return runtime_integers = std::move(names), *this; }
   Lowering& mutates(std::vector<std::string> names) { return hidden_writes = std::move(names), *this; }
   Lowering& like(std::string argument) { return strides_of = std::move(argument), *this; }
+  Lowering& column_major(std::vector<size_t> results) { return column_major_results = std::move(results), *this; }
   Lowering& own_results() { return has_own_results = true, *this; }
   Lowering& image_format(std::vector<std::string> names) { return image_format_of = std::move(names), *this; }
 };

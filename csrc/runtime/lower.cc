@@ -265,6 +265,9 @@ class ProgramBuilder final : public lowering::ProgramContext {
       } else {
         d.strides = strides_like(v.dims());
       }
+      const auto& column_major = description_.lowering->column_major_results;
+      if (std::find(column_major.begin(), column_major.end(), i) != column_major.end())
+        d.strides = column_major_strides(v.dims());
       r.element = v.element();
       r.sizes = v.dims();
       r.nbytes = v.numel() * static_cast<int64_t>(byte_size(v.element()));
@@ -284,6 +287,19 @@ class ProgramBuilder final : public lowering::ProgramContext {
       program_.results.push_back(r);
       outputs_.push_back(v);
     }
+  }
+
+  static Dims column_major_strides(const Dims& dims) {
+    if (dims.size() < 2) return {};
+    Dims strides(dims.size(), 1);
+    const size_t rows = dims.size() - 2, columns = dims.size() - 1;
+    strides[columns] = std::max<int64_t>(dims[rows], 1);
+    int64_t next = strides[columns] * std::max<int64_t>(dims[columns], 1);
+    for (size_t i = rows; i-- > 0;) {
+      strides[i] = next;
+      next *= std::max<int64_t>(dims[i], 1);
+    }
+    return strides;
   }
 
   // For results without a meta kernel: the dense strides of the argument that the registry names.
