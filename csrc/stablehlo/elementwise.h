@@ -6,23 +6,19 @@
 
 namespace torch_tpu::stablehlo {
 
-#define TORCH_TPU_UNARY_OPS(V)                                                                                  \
-  V(negate)                                                                                                     \
-  V(exponential)                                                                                                \
-  V(exponential_minus_one)                                                                                      \
-  V(log) V(log_plus_one) V(logistic) V(tanh) V(tan) V(sine) V(cosine) V(sqrt) V(rsqrt) V(cbrt) V(ceil) V(floor) \
-      V(round_nearest_even) V(round_nearest_afz) V(sign) V(popcnt) V(count_leading_zeros)
-#define TORCH_TPU_CHLO_UNARY_OPS(V) \
-  V(erf)                            \
-  V(erfc)                           \
-  V(erf_inv) V(lgamma) V(digamma) V(asin) V(acos) V(atan) V(sinh) V(cosh) V(asinh) V(acosh) V(atanh) V(bessel_i1e)
-#define TORCH_TPU_BINARY_OPS(V)                                                                          \
-  V(add)                                                                                                 \
-  V(subtract)                                                                                            \
-  V(multiply)                                                                                            \
-  V(divide) V(remainder) V(power) V(maximum) V(minimum) V(atan2) V(shift_left) V(shift_right_arithmetic) \
-      V(shift_right_logical)
+// clang-format off: it has no stable layout for these lists
+#define TORCH_TPU_UNARY_OPS(V)                                                                                 \
+  V(negate) V(exponential) V(exponential_minus_one) V(log) V(log_plus_one) V(logistic) V(tanh) V(tan) V(sine)  \
+  V(cosine) V(sqrt) V(rsqrt) V(cbrt) V(ceil) V(floor) V(round_nearest_even) V(round_nearest_afz) V(sign)       \
+  V(popcnt) V(count_leading_zeros)
+#define TORCH_TPU_CHLO_UNARY_OPS(V)                                                                            \
+  V(erf) V(erfc) V(erf_inv) V(lgamma) V(digamma) V(asin) V(acos) V(atan) V(sinh) V(cosh) V(asinh) V(acosh)     \
+  V(atanh) V(bessel_i1e)
+#define TORCH_TPU_BINARY_OPS(V)                                                                                \
+  V(add) V(subtract) V(multiply) V(divide) V(remainder) V(power) V(maximum) V(minimum) V(atan2) V(shift_left)  \
+  V(shift_right_arithmetic) V(shift_right_logical)
 #define TORCH_TPU_CHLO_BINARY_OPS(V) V(polygamma) V(zeta) V(next_after)
+// clang-format on
 
 #define TORCH_TPU_DECLARE_UNARY(name) Value name(Value x);
 #define TORCH_TPU_DECLARE_BINARY(name) Value name(Value x, Value y);
