@@ -191,6 +191,8 @@ def _gradients(op, sample, device, prepare=None):
     outputs = op(*args, **kwargs)
     if sample.output_process_fn_grad is not None:
         outputs = sample.output_process_fn_grad(outputs)
+    if entry_name(op) in FREE_ORDER:
+        outputs = _canonical(op, sample, outputs)
     outputs = [t for t in _tensors(outputs) if t.requires_grad]
     if not leaves or not outputs:
         return []
@@ -198,6 +200,27 @@ def _gradients(op, sample, device, prepare=None):
     narrow = {torch.float64: torch.float32, torch.complex128: torch.complex64}  # one stream for all types
     seeds = [torch.randn(t.shape, dtype=narrow.get(t.dtype, t.dtype)).to(t.dtype).to(device) for t in outputs]
     return list(torch.autograd.grad(outputs, leaves, seeds, allow_unused=True))
+
+
+# Eigenvectors and singular vectors have a free sign or phase, eigenvalues of general matrices no order.
+FREE_SIGN = {"linalg.eig", "linalg.eigh", "linalg.svd", "svd"}
+FREE_ORDER = {"linalg.eig", "linalg.eigvals"}
+
+
+def _canonical(op, sample, outputs):
+    """The outputs in a form that is unique: OpInfo's own for signs, eigenvalues sorted."""
+    name = entry_name(op)
+    if name in FREE_SIGN and sample.output_process_fn_grad is not None:
+        outputs = sample.output_process_fn_grad(outputs)
+    if name not in FREE_ORDER:
+        return outputs
+    tensors = _tensors(outputs)
+    key = (tensors[0].detach().cpu() * 1e3).resolve_conj()
+    real, imag = key.real.round(), key.imag.round()  # conjugate pairs have equal real parts but for rounding
+    order = imag.argsort(dim=-1, stable=True)
+    order = order.gather(-1, real.gather(-1, order).argsort(dim=-1, stable=True)).to(tensors[0].device)
+    vectors = [t.gather(-1, order.unsqueeze(-2).expand(t.shape)) for t in tensors[1:]]
+    return [tensors[0].gather(-1, order), *vectors]
 
 
 def entry_name(op):
@@ -236,9 +259,12 @@ def _check_op(op, dtype, limit):
             torch.tpu.synchronize()
 
             def reference(sample=sample):
-                return op(_widened(sample.input), *_widened(sample.args), **_widened(sample.kwargs))
+                outputs = op(_widened(sample.input), *_widened(sample.args), **_widened(sample.kwargs))
+                return _canonical(op, sample, outputs)
 
-            message = _compare(want, got, tolerance, by_value, reference)
+            message = _compare(
+                _canonical(op, sample, want), _canonical(op, sample, got), tolerance, by_value, reference
+            )
             layouts = [
                 (w.stride(), g.stride())
                 for w, g in zip(_tensors(want), _tensors(got))
