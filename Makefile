@@ -54,7 +54,7 @@ $(venv)/.tools: pyproject.toml
 
 $(venv)/.installed: $(venv)/.tools $(package_sources)
 	mkdir -p $(BUILD)
-	$(pip) -c $(venv)/constraints.txt --no-build-isolation -Cbuild-dir=$(abspath $(BUILD))/wheel '.[dev,examples]'
+	$(pip) -c $(venv)/constraints.txt --no-build-isolation --config-settings=build-dir=$(abspath $(BUILD))/wheel '.[dev,examples]'
 	touch $@
 
 install: $(venv)/.installed
