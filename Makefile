@@ -5,6 +5,7 @@
 #   BUILD=build       where compilers write; kept, so that a second make compiles only what changed
 #   TORCH=torch==2.13.0   what pip is asked for; TORCH_INDEX=https://download.pytorch.org/whl/cpu saves the CUDA wheels
 #   JOBS=N            compile and test jobs
+#   CONFORMANCE_ARGS=...  of `python -m conformance`, such as --samples 0
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -19,6 +20,7 @@ TORCH_INDEX ?=
 JOBS ?= $(shell nproc)
 PYTEST_ARGS ?= -n $(JOBS) --dist worksteal
 DEMO_ARGS ?=
+CONFORMANCE_ARGS ?=
 
 # A PYTHONPATH of the developer's loop would hide the installed package.
 unexport PYTHONPATH
@@ -34,11 +36,12 @@ package_sources := pyproject.toml README.md LICENSE CMakeLists.txt $(shell find 
 cpp_tests := $(shell find tests/cpp -type f)
 cpp_sources := $(shell git ls-files -co --exclude-standard '*.cc' '*.h')
 
-.PHONY: help install demo test test-cpp test-python bench lint format clean
+.PHONY: help install demo test test-cpp test-python conformance bench lint format clean
 
 help:
 	@echo "make demo    train examples/mingpt on the tpu device"
 	@echo "make test    build and run all tests"
+	@echo "make conformance  PyTorch's operator, module and optimizer tests; writes docs/conformance.md"
 	@echo "make bench   small-op and training-step timings"
 	@echo "make lint, make format, make install, make clean"
 
@@ -105,6 +108,13 @@ test: $(venv)/.installed $(venv)/.gtest
 	echo "ctest:  $$(grep -E 'tests passed|tests failed' $(BUILD)/ctest.log 2> /dev/null || echo 'did not run')"; \
 	echo "pytest: $$(tail -n 1 $(BUILD)/pytest.log 2> /dev/null || echo 'did not run')"; \
 	exit $$status
+
+# All of PyTorch's OpInfo, module and optimizer entries, in worker processes that keep crashes apart. Hours on two cores.
+conformance: $(venv)/.installed
+	mkdir -p $(BUILD)
+	cd tests && TORCH_TPU_FALLBACK=error TORCH_TPU_CACHE_DIR=$(abspath $(BUILD))/conformance-cache \
+	  $(bin)/python -m conformance --jobs $(JOBS) --json $(abspath $(BUILD))/conformance.json \
+	  --markdown ../docs/conformance.md $(CONFORMANCE_ARGS) | tee $(abspath $(BUILD))/conformance.log
 
 # --- style
 
