@@ -75,9 +75,11 @@ class Describer {
       case ArgumentKind::kRuntimeInt:
         d.value = scalar(scalar_of(v), false);
         break;
-      case ArgumentKind::kScalarList: {
+      case ArgumentKind::kScalarList:
+      case ArgumentKind::kStructuralScalarList: {
+        const bool constant = a.kind == ArgumentKind::kStructuralScalarList;
         std::vector<ScalarDescription> list;
-        for (const c10::IValue& element : v.toList()) list.push_back(scalar(scalar_of(element), false));
+        for (const c10::IValue& element : v.toList()) list.push_back(scalar(scalar_of(element), constant));
         d.value = list;
         break;
       }

@@ -70,11 +70,14 @@ class CallBuilder {
       }
       case ArgumentKind::kStructuralScalar: {
         if (v.isNone()) return key.push_back(tagged(kNone, 0));
-        const ScalarValue s = scalar_of(v);
-        key.push_back(tagged(kScalarTag, static_cast<uint64_t>(s.kind)));
-        key.push_back(static_cast<uint64_t>(s.integer));
-        key.push_back(bits(s.real));
-        return key.push_back(bits(s.imag));
+        return add_constant(scalar_of(v));
+      }
+      case ArgumentKind::kStructuralScalarList: {
+        if (v.isNone()) return key.push_back(tagged(kNone, 0));
+        const auto list = v.toList();
+        key.push_back(tagged(kListTag, list.size()));
+        for (const c10::IValue& element : list) add_constant(scalar_of(element));
+        return;
       }
       case ArgumentKind::kScalarList:
         return add_scalars(v);
@@ -122,6 +125,13 @@ class CallBuilder {
                              : v.isInt() ? tagged(kIntTag, static_cast<uint64_t>(v.toInt()) << 1)
                                          : tagged(kIntTag, 1));
     }
+  }
+
+  void add_constant(const ScalarValue& s) {
+    call_.key.push_back(tagged(kScalarTag, static_cast<uint64_t>(s.kind)));
+    call_.key.push_back(static_cast<uint64_t>(s.integer));
+    call_.key.push_back(bits(s.real));
+    call_.key.push_back(bits(s.imag));
   }
 
   static uint64_t bits(double d) {

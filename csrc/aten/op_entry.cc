@@ -104,6 +104,8 @@ std::unique_ptr<OpEntry> make_entry(const lowering::Lowering& lowering, const c1
     argument.kind = kind_of(a.real_type());
     if (argument.kind == ArgumentKind::kScalar && contains(lowering.structural_scalars, a.name()))
       argument.kind = ArgumentKind::kStructuralScalar;
+    if (argument.kind == ArgumentKind::kScalarList && contains(lowering.structural_scalars, a.name()))
+      argument.kind = ArgumentKind::kStructuralScalarList;
     if (argument.kind == ArgumentKind::kInt && contains(lowering.runtime_integers, a.name()))
       argument.kind = ArgumentKind::kRuntimeInt;
     // Dropped by the boxed walk: where memory is pinned changes no program.

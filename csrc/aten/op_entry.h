@@ -19,6 +19,7 @@ enum class ArgumentKind : uint8_t {
   kScalar,      // Scalar, float: a runtime input
   kStructuralScalar,
   kScalarList,  // Scalar[], float[]: runtime inputs
+  kStructuralScalarList,
   kRuntimeInt,
   kInt,
   kBool,
@@ -73,6 +74,8 @@ void run_entry(const OpEntry& entry, torch::jit::Stack* stack);
 
 // Lowerings whose names this PyTorch does not have.
 std::vector<std::string>& unknown_lowerings();
+// (lowering, overload) of each registered kernel: ("add.Tensor", "add_.Tensor").
+std::vector<std::pair<std::string, std::string>>& registered_overloads();
 
 // An entry of an op of this project's own, from its schema ("tpu.arange(int size, ...) -> Tensor").
 const OpEntry& internal_entry(const char* schema);

@@ -153,6 +153,13 @@ bool resolve_lazy_arguments(const OpEntry& entry, torch::jit::Stack* stack) {
   return true;
 }
 
+// The scalars of these come as a tensor on the CPU.
+bool move_scalars(const OpEntry& entry, torch::jit::Stack* stack) {
+  c10::IValue& scalars = argument(entry, stack, "scalars");
+  scalars = scalars.toTensor().to(argument(entry, stack, "self").toTensorVector().at(0).device());
+  return false;
+}
+
 // Factorizations that raise for a matrix they cannot factor, where the caller asks for that: reads `info`, the last
 // result.
 bool check_factorization(const OpEntry& entry, torch::jit::Stack* stack) {
@@ -171,6 +178,30 @@ bool check_factorization(const OpEntry& entry, torch::jit::Stack* stack) {
   return true;
 }
 
+// Factorizations that raise for a matrix they cannot factor, where the caller asks for that: reads `info`, the last
+// result.
+bool check_factorization(const OpEntry& entry, torch::jit::Stack* stack) {
+  c10::IValue& check_errors = argument(entry, stack, "check_errors");
+  if (!check_errors.toBool()) return false;
+  check_errors = false;
+  const bool is_matrix = (*stack)[stack->size() - entry.arguments.size()].toTensor().dim() == 2;
+  const std::string name = entry.name.substr(6, entry.name.find('.') - 6);
+  static const std::map<std::string, const char*> callers = {
+      {"linalg_cholesky_ex", "linalg.cholesky_ex"},           {"linalg_inv_ex", "linalg.inv_ex"},
+      {"linalg_lu_factor_ex", "torch.linalg.lu_factor_ex"},   {"_linalg_solve_ex", "torch.linalg.solve_ex"},
+      {"linalg_ldl_factor_ex", "torch.linalg.ldl_factor_ex"},
+  };
+  run_entry(entry, stack);
+  at::_linalg_check_errors(stack->back().toTensor(), callers.at(name), is_matrix);
+  return true;
+}
+
+// Scans into `out` compute in its dtype.
+  c10::IValue& dtype = argument(entry, stack, "dtype");
+  if (dtype.isNone()) dtype = argument(entry, stack, "out").toTensor().scalar_type();
+  return false;
+}
+
 }  // namespace
 
 bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::Stack*) {
@@ -183,6 +214,12 @@ bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::St
       {"index_put.out", prepare_index_put},
       {"_index_put_impl_", prepare_index_put},
       {"_unsafe_index_put", prepare_index_put},
+      {"_foreach_addcmul.Tensor", move_scalars},
+      {"_foreach_addcmul.Tensor_out", move_scalars},
+      {"_foreach_addcmul_.Tensor", move_scalars},
+      {"_foreach_addcdiv.Tensor", move_scalars},
+      {"_foreach_addcdiv.Tensor_out", move_scalars},
+      {"_foreach_addcdiv_.Tensor", move_scalars},
       {"uniform_", check_sampling_arguments},
       {"normal_", check_sampling_arguments},
       {"normal.Tensor_float", check_sampling_arguments},

@@ -90,6 +90,7 @@ class Registrar {
     const std::string name = own.schema().name().substr(6) +
                              (own.schema().overload_name().empty() ? "" : "." + own.schema().overload_name());
     if (!registered_.insert(name).second) return;
+    registered_overloads().emplace_back(lowering.name, name);
     auto entry = make_entry(lowering, own.schema(), own, functional);
     entry->prepare = prepare_function(name);
     library_.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(entry.release())));
@@ -105,6 +106,11 @@ class Registrar {
 std::vector<std::string>& unknown_lowerings() {
   static auto* const names = new std::vector<std::string>;
   return *names;
+}
+
+std::vector<std::pair<std::string, std::string>>& registered_overloads() {
+  static auto* const overloads = new std::vector<std::pair<std::string, std::string>>;
+  return *overloads;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) { Registrar(library).add_all(); }

@@ -7,13 +7,12 @@
 #include "aten/hooks.h"
 #include "aten/op_entry.h"
 #include "aten/settings.h"
-#include "lowering/registry.h"
+#include "bindings/inspection.h"
 #include "pjrt/plugin.h"
 #include "runtime/bounds.h"
 #include "runtime/executor.h"
 #include "runtime/in_flight.h"
 #include "runtime/metrics.h"
-#include "runtime/module_record.h"
 #include "runtime/program_cache.h"
 #include "runtime/session.h"
 
@@ -107,15 +106,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_precision", [](int precision) { aten::settings().precision_override = precision; });
   m.def("allow_excess_precision", [] { return aten::settings().allow_excess_precision.load(); });
   m.def("set_allow_excess_precision", [](bool on) { aten::settings().allow_excess_precision = on; });
-  m.def("unknown_lowerings", [] { return aten::unknown_lowerings(); });
-  m.def("set_module_recording", &runtime::set_module_recording);
-  m.def("take_recorded_modules", &runtime::take_recorded_modules);
-  m.def("registered_ops", [] {
-    std::vector<std::string> names;
-    for (const auto& lowering : lowering::Registry::instance().all())
-      if (!lowering.internal) names.push_back(lowering.name);
-    return names;
-  });
+  bind_inspection(m);
 }
 
 }  // namespace torch_tpu

@@ -1,9 +1,9 @@
 // Convolutions: forward, gradients to input and weight; a transposed convolution is the gradient to the input of a
 // plain one. Three forms of each, which give the same numbers:
-//   convolution  XLA's own op: on TPU, and on CPU for large images;
-//   dot          im2col and one matrix product: for small images on XLA's CPU backend (several times faster there), and
-//                for element types that XLA's convolutions do not take;
-//   taps         one multiply-add a kernel position: depthwise convolutions on CPU.
+//   convolution  XLA's own op: on TPU but for small grouped and 3-D ones, and on CPU for large images;
+//   dot          im2col and one matrix product: for small images on XLA's CPU backend (several times faster there), for
+//                what libtpu compiles slowly, and for element types that XLA's convolutions do not take;
+//   taps         one multiply-add a kernel position: depthwise convolutions on CPU, small ones on TPU.
 #include <algorithm>
 
 #include "lowering/contraction.h"
@@ -51,10 +51,17 @@ Form choose_form(const Convolution& c, Direction direction) {
   constexpr int64_t kSmallImage = 4 * 4;
   constexpr int64_t kMaxPatchBytes = int64_t{256} << 20;
   if (!is_floating(c.element)) return Form::kDot;
-  if (!c.op.target().is_cpu()) return Form::kConvolution;
-  if (c.groups > 1 && c.group_in() == 1) return Form::kTaps;
+  const bool depthwise = c.groups > 1 && c.group_in() == 1;
   const int64_t patch_bytes =
       c.batch * c.output_pixels() * c.in * c.w.positions() * static_cast<int64_t>(byte_size(c.accumulate));
+  if (c.op.target().is_tpu()) {
+    // XLA unrolls small convolutions in f32 over three dims or groups, and takes up to a minute to compile them.
+    constexpr int64_t kSmallPatchBytes = int64_t{16} << 20, kMaxPositions = 128;
+    const bool unrolled = c.w.rank() == 3 || c.groups > 1;
+    if (!unrolled || patch_bytes > kSmallPatchBytes || c.w.positions() > kMaxPositions) return Form::kConvolution;
+    return depthwise ? Form::kTaps : Form::kDot;
+  }
+  if (depthwise) return Form::kTaps;
   if (patch_bytes > kMaxPatchBytes) return Form::kConvolution;
   // Batch groups, which a grouped weight gradient needs, are 10 times slower than one product a group.
   const bool grouped_weight = c.groups > 1 && direction == Direction::kWeightGradient;

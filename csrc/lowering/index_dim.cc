@@ -103,7 +103,8 @@ Value index_reduce(Op& op) {
   if (op.string("reduce") == "sum") throw CallError("index_reduce(): reduce argument must be prod, mean, amax or amin");
   Value source = source_slices(a, op.tensor("source", a.self.element()));
   if (source.numel() == 0) return op.tensor("self");
-  Value result = scatter_reduction(a.self, source, op.string("reduce"), op.boolean("include_self"), into_slices(a));
+  Value result =
+      scatter_reduction(op.target(), a.self, source, op.string("reduce"), op.boolean("include_self"), into_slices(a));
   return reshape(result, op.dims("self"));
 }
 

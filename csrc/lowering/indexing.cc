@@ -1,5 +1,7 @@
 #include "lowering/indexing.h"
 
+#include "lowering/math.h"
+
 namespace torch_tpu::lowering {
 
 using namespace stablehlo;
@@ -79,7 +81,7 @@ Value nan_minimum(Value old, Value update) { return select(logical_or(is_nan(old
 
 }  // namespace
 
-Value scatter_reduction(Value self, Value updates, const std::string& reduce, bool include_self,
+Value scatter_reduction(const Target& target, Value self, Value updates, const std::string& reduce, bool include_self,
                         const ScatterInto& scatter_into) {
   Builder& b = self.builder();
   const bool mean = reduce == "mean";
@@ -109,7 +111,12 @@ Value scatter_reduction(Value self, Value updates, const std::string& reduce, bo
     Value count = constant(b, ElementType::kS32, include_self ? 1 : 0, self.dims());
     count = scatter_into(count, constant(b, ElementType::kS32, 1, updates.dims()), add);
     count = convert(maximum(count, constant_like(count, 1)), type);
-    result = is_integer(type) ? floor_divide(result, count) : divide(result, count);
+    if (is_integer(type)) {  // rounded down
+      auto [quotient, rest] = divide_integers(target, result, count);
+      result = select(less(rest, 0), quotient - 1.0, quotient);
+    } else {
+      result = divide(result, count);
+    }
   }
   return convert(result, self.element());
 }

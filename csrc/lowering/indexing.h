@@ -35,7 +35,7 @@ Value scatter_slices(Value x, int64_t dim, Value index, Value updates, const sta
 // Scatters `updates` into a base by a combiner: one of the two functions above with its other arguments bound.
 using ScatterInto = std::function<Value(Value base, Value updates, const stablehlo::Combine& combine)>;
 // torch's scatter_reduce and index_reduce: "sum", "prod", "mean", "amax", "amin".
-Value scatter_reduction(Value self, Value updates, const std::string& reduce, bool include_self,
+Value scatter_reduction(const Target& target, Value self, Value updates, const std::string& reduce, bool include_self,
                         const ScatterInto& scatter_into);
 // Sum of updates into self in opmath, rounded once to the type of self.
 Value scatter_sum(Value self, Value updates, const ScatterInto& scatter_into);

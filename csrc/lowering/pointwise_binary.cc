@@ -71,44 +71,29 @@ void require_numbers(const Op& op, ElementType t, bool complex_too = false) {
     throw Unsupported("\"" + op.name() + "\" not implemented for '" + name_of(t) + "'");
 }
 
-Value floored_division(const Op& op, Value x, Value y) {
-  if (!is_signed_integer(x.element())) {
-    return is_integer(x.element()) ? divide_integers(op.target(), x, y).quotient : lowering::floor_divide(x, y);
-  }
-  auto [q, r] = divide_integers(op.target(), x, y);
-  // Round down where the remainder is not zero and its sign differs from the divisor's.
-  Value adjust = logical_and(not_equal(r, 0), not_equal(less(r, 0), less(y, 0)));
-  return select(adjust, q - 1, q);
+// Integers have no quotient by zero: the CPU raises.
+void check_divisor(const Op& op, Value y) {
+  if (is_integer(y.element()) && y.numel() > 0) op.context().report(Fault::kDivisionByZero, any(equal(y, 0)));
 }
 
-Value floor_divide(Op& op) {
+using Division = Value (*)(const Target&, Value, Value);
+
+template <Division divide>
+Value division(Op& op) {
   auto [x, y] = arithmetic_operands(op);
   require_numbers(op, x.element());
-  return floored_division(op, x, y);
+  check_divisor(op, y);
+  return divide(op.target(), x, y);
 }
 
 Value div_mode(Op& op) {
   if (!op.has("rounding_mode")) return div(op);
-  auto [x, y] = arithmetic_operands(op);
-  require_numbers(op, x.element());
-  if (op.string("rounding_mode") == "floor") return floored_division(op, x, y);
-  return is_integer(x.element()) ? divide_integers(op.target(), x, y).quotient : truncate(x / y);
+  return op.string("rounding_mode") == "floor" ? division<floor_divide>(op) : division<truncating_divide>(op);
 }
 
-Value fmod(Op& op) {
-  auto [x, y] = arithmetic_operands(op);
-  require_numbers(op, x.element());
-  return is_integer(x.element()) ? divide_integers(op.target(), x, y).remainder : remainder(x, y);
-}
-
-Value python_style_remainder(Op& op) {
-  auto [x, y] = arithmetic_operands(op);
-  require_numbers(op, x.element());
-  if (!is_integer(x.element())) return python_remainder(x, y);
-  Value r = divide_integers(op.target(), x, y).remainder;
-  if (is_unsigned_integer(x.element())) return r;
-  Value adjust = logical_and(not_equal(r, 0), not_equal(less(r, 0), less(y, 0)));
-  return select(adjust, r + y, r);
+// fmod: the remainder with the dividend's sign.
+Value c_remainder(const Target& target, Value x, Value y) {
+  return is_integer(x.element()) ? divide_integers(target, x, y).remainder : remainder(x, y);
 }
 
 // --- powers
@@ -197,6 +182,8 @@ Value ldexp(Op& op) {
 
 Value lerp(Op& op) {
   const ElementType t = opmath_type(op.element("self"));
+  if (!is_floating(t) && !is_complex(t))
+    throw Unsupported("\"" + op.name() + "\" not implemented for '" + name_of(t) + "'");
   Value x = op.tensor("self", t), end = op.tensor("end", t), weight = operand(op, "weight", t);
   broadcast_all({&x, &end, &weight});
   Value size = is_complex(t) ? abs(weight) : weight;
@@ -210,6 +197,13 @@ Value lerp(Op& op) {
 template <bool kDivide>
 Value add_product(Op& op) {
   const ElementType t = opmath_type(common_type(op, {"self", "tensor1", "tensor2"}));
+  // The meta kernel says so too, but is not asked by foreach.
+  if (kDivide && !is_floating(t) && !is_complex(t))
+    throw CallError(
+        "Integer division with addcdiv is no longer supported. The historic addcdiv behavior can be implemented as "
+        "(input + value * torch.div(tensor1, tensor2, rounding_mode='trunc')), and true division as (input + value * "
+        "torch.div(tensor1, tensor2)).");
+  if (is_bool(t)) throw Unsupported("\"" + op.name() + "\" not implemented for 'bool'");
   Value x = op.tensor("self", t), a = op.tensor("tensor1", t), b = op.tensor("tensor2", t);
   broadcast_all({&x, &a, &b});
   if (!op.scalar_equals("value", 1)) a = like(a, op.scalar("value", t)) * a;
@@ -274,9 +268,9 @@ void register_pointwise_binary(Registry& r) {
     r.add("lerp" + suffix, lerp);
     r.add("_add_relu" + suffix, add_relu).like("self");
   }
-  r.add("remainder.Scalar_Tensor", python_style_remainder);
-  r.add("floor_divide", floor_divide);
-  r.add("floor_divide.Scalar", floor_divide);
+  r.add("remainder.Scalar_Tensor", division<python_remainder>);
+  r.add("floor_divide", division<floor_divide>);
+  r.add("floor_divide.Scalar", division<floor_divide>);
   r.add("pow.Tensor_Tensor", pow_tensor_tensor);
   r.add("pow.Tensor_Scalar", pow_tensor_scalar).structural({"exponent"});
   r.add("pow.Scalar", pow_scalar);

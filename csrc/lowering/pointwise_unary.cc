@@ -36,7 +36,14 @@ Value rounding(Op& op) {
 }
 
 Value absolute(Op& op) { return abs(op.tensor("self")); }
-Value negative(Op& op) { return negate(op.tensor("self")); }
+Value negative(Op& op) {
+  Value x = op.tensor("self");
+  if (is_bool(x.element()))
+    throw CallError(
+        "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
+        "`~` or `logical_not()` operator instead.");
+  return negate(x);
+}
 Value reciprocal(Value x) { return 1.0 / x; }
 Value reciprocal_sqrt(Value x) {
   if (is_complex(x.element())) return divide(constant_like(x, 1), sqrt(x));

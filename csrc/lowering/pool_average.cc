@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lowering/helpers.h"
+#include "lowering/math.h"
 #include "lowering/pool.h"
 #include "lowering/registry.h"
 
@@ -83,7 +84,8 @@ Value avg_pool(Op& op, size_t n) {
   if (TensorType{t, result}.numel() == 0) return constant(op.builder(), t, 0, result);
   Value x = op.tensor("self", opmath_type(t));
   for (size_t i = n; i-- > 0;) x = sum_stage(x, x.rank() - static_cast<int64_t>(n - i), i, w);
-  return convert(divide(x, divisor(op, x, w)), t);
+  Value d = divisor(op, x, w);
+  return convert(is_integer(t) ? divide_integers(op.target(), x, d).quotient : divide(x, d), t);
 }
 
 Value avg_pool_backward(Op& op, size_t n) {
@@ -93,7 +95,8 @@ Value avg_pool_backward(Op& op, size_t n) {
   const SlidingWindow w = pool_window(op, input, n);
   Value grad = op.tensor("grad_output", opmath_type(t));
   if (grad.numel() == 0) return constant(op.builder(), t, 0, input);
-  grad = divide(grad, divisor(op, grad, w));
+  Value d = divisor(op, grad, w);
+  grad = is_integer(t) ? divide_integers(op.target(), grad, d).quotient : divide(grad, d);
   for (size_t i = 0; i < n; ++i) grad = spread_stage(grad, grad.rank() - static_cast<int64_t>(n - i), i, w);
   return convert(grad, t);
 }

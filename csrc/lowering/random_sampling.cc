@@ -140,6 +140,8 @@ struct GammaSample {
 
 // Marsaglia and Tsang 2000.
 GammaSample sample_gamma(const Op& op, Value alpha) {
+  const ElementType given = op.element("self");
+  if (!is_floating(given)) throw Unsupported("\"" + op.name() + "\" not implemented for '" + name_of(given) + "'");
   const ElementType compute = alpha.element();
   const Dims& dims = alpha.dims();
   Value zero = number(alpha, 0), one = number(alpha, 1);

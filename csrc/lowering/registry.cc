@@ -1,8 +1,35 @@
 #include "lowering/registry.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace torch_tpu::lowering {
+namespace {
+
+// Whether some argument or known result of the call has one of the types.
+bool uses_type(const Op& op, const std::vector<ElementType>& types) {
+  const auto listed = [&](const TensorType& t) {
+    return std::find(types.begin(), types.end(), t.element) != types.end();
+  };
+  for (const auto& [name, argument] : op.arguments()) {
+    if (const auto* tensor = std::get_if<TensorArgument>(&argument.value); tensor && listed(tensor->type)) return true;
+    if (const auto* list = std::get_if<TensorListArgument>(&argument.value))
+      for (const auto& tensor : *list)
+        if (tensor && listed(tensor->type)) return true;
+  }
+  for (size_t i = 0; i < op.num_results(); ++i)
+    if (op.result_known(i) && listed(op.result_type(i))) return true;
+  return false;
+}
+
+}  // namespace
+
+Results Lowering::run(Op& op) const {
+  if (op.target().is_tpu())
+    for (const TpuLimit& limit : tpu_limits)
+      if (uses_type(op, limit.types)) throw Unsupported(limit.reason);
+  return single ? Results{single(op)} : function(op);
+}
 
 Lowering& Registry::insert(Lowering lowering) {
   lowerings_.push_back(std::move(lowering));

@@ -1,5 +1,7 @@
 // The table of lowerings, by ATen overload name without namespace ("add.Tensor", "relu"). Only functional overloads are
 // registered: `add_.Tensor` and `add.out` follow from the functional form by matching schemas.
+//
+// A registration is all that is declared of an op. docs/coverage.md is made from it (tools/coverage.py).
 #pragma once
 
 #include <deque>
@@ -35,8 +37,17 @@ struct Lowering {
   std::vector<size_t> column_major_results;
   // An op of this project's own, which is not in the dispatcher (called by the ATen bridge).
   bool internal = false;
+  // What a user should know: the algorithm, what differs from the CPU. Shown in docs/coverage.md.
+  std::string remark;
+  // Types of arguments or results that no TPU program can be made for, and why.
+  struct TpuLimit {
+    std::vector<ElementType> types;
+    std::string reason;
+  };
+  std::vector<TpuLimit> tpu_limits;
 
-  Results run(Op& op) const { return single ? Results{single(op)} : function(op); }
+  // Throws Unsupported where the target cannot serve the call's types.
+  Results run(Op& op) const;
 
   Lowering& structural(std::vector<std::string> names) { return structural_scalars = std::move(names), *this; }
   Lowering& runtime(std::vector<std::string> names) { return runtime_integers = std::move(names), *this; }
@@ -45,6 +56,10 @@ struct Lowering {
   Lowering& column_major(std::vector<size_t> results) { return column_major_results = std::move(results), *this; }
   Lowering& own_results() { return has_own_results = true, *this; }
   Lowering& image_format(std::vector<std::string> names) { return image_format_of = std::move(names), *this; }
+  Lowering& note(std::string text) { return remark = std::move(text), *this; }
+  Lowering& not_on_tpu(std::vector<ElementType> types, std::string reason) {
+    return tpu_limits.push_back({std::move(types), std::move(reason)}), *this;
+  }
 };
 
 class Registry {

@@ -52,7 +52,7 @@ Value combined(Op& op, Updates updates, const std::string& reduce, bool include_
   ScatterTarget t = scatter_target(op);
   if (t.index.numel() == 0) return op.tensor("self");
   Value source = updates(op, t, t.self.element());
-  return reshape(scatter_reduction(t.self, source, reduce, include_self, into(t)), op.dims("self"));
+  return reshape(scatter_reduction(op.target(), t.self, source, reduce, include_self, into(t)), op.dims("self"));
 }
 
 // The older spelling of the reductions.

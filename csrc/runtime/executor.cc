@@ -162,7 +162,7 @@ std::shared_ptr<const Program> build_program(const Call& call, const CallDescrip
   const auto start = std::chrono::steady_clock::now();
   const std::string text = lower(call, description, session.target(), *program);
   metrics().lowering_nanoseconds += (std::chrono::steady_clock::now() - start).count();
-  record_module(description.op, text);
+  record_program(call, description, text);
   if (log_enabled("compile", LogLevel::kInfo)) log("compile", LogLevel::kInfo, description.op);
   program->key.assign(call.key.begin(), call.key.end());
   try {

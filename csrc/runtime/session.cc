@@ -136,19 +136,19 @@ int64_t Session::total_memory(int index) const {
   return static_cast<int64_t>(info.totalram) * info.mem_unit;
 }
 
-std::string Session::compile_options(bool allow_excess_precision) const {
+std::string Session::compile_options(const lowering::Target& target, bool allow_excess_precision) {
   pjrt::CompileOptions options;
   options.portable = true;
   // Flags go with the program: an unknown one in XLA_FLAGS would end the process.
   options.env_overrides["xla_allow_excess_precision"] = allow_excess_precision;
   // XLA's CPU backend drops NaN in max and min unless told not to.
-  if (target_.is_cpu()) options.env_overrides["xla_cpu_enable_fast_min_max"] = false;
+  if (target.is_cpu()) options.env_overrides["xla_cpu_enable_fast_min_max"] = false;
   return options.serialize();
 }
 
 std::unique_ptr<pjrt::LoadedExecutable> Session::compile(const std::string& module_text, bool allow_excess_precision) {
   using clock = std::chrono::steady_clock;
-  const std::string options = compile_options(allow_excess_precision);
+  const std::string options = compile_options(target_, allow_excess_precision);
   const std::string key = fingerprint_ + "options " + options + "\n" + module_text;
   if (disk_cache_) {
     const auto start = clock::now();

@@ -42,6 +42,9 @@ class Session {
   int64_t total_memory(int device) const;
   DiskCache* disk_cache() { return disk_cache_.get(); }
 
+  // How programs are compiled for a target, as PJRT takes it.
+  static std::string compile_options(const lowering::Target& target, bool allow_excess_precision);
+
   // Loads the program from disk, or compiles it and stores it there.
   std::unique_ptr<pjrt::LoadedExecutable> compile(const std::string& module_text, bool allow_excess_precision);
 
@@ -49,7 +52,6 @@ class Session {
   Session();
   std::shared_ptr<pjrt::Client> client_;
   lowering::Target target_;
-  std::string compile_options(bool allow_excess_precision) const;
   std::string plugin_path_, plugin_reason_, fingerprint_;
   std::unique_ptr<DiskCache> disk_cache_;
 };
