@@ -223,6 +223,8 @@ void rethrow_as_torch_error() {
     throw;
   } catch (const runtime::IndexError& e) {
     C10_THROW_ERROR(IndexError, e.what());
+  } catch (const runtime::LinAlgError& e) {
+    C10_THROW_ERROR(LinAlgError, e.what());
   } catch (const lowering::CallIndexError& e) {
     C10_THROW_ERROR(IndexError, e.what());
   } catch (const lowering::CallValueError& e) {

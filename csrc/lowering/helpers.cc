@@ -134,49 +134,4 @@ Value sum_opmath(Value x, const Dims& dims) {
   return stablehlo::reduce_sum(stablehlo::convert(x, opmath_type(x.element())), dims);
 }
 
-Value truncating_divide(Value x, Value y) {
-  using namespace stablehlo;
-  if (!is_integer(x.element())) {
-    Value q = divide(x, y);
-    return select(less(q, constant_like(q, 0)), ceil(q), floor(q));
-  }
-  return divide(x, y);
-}
-
-Value floor_divide(Value x, Value y) {
-  using namespace stablehlo;
-  if (is_unsigned_integer(x.element())) return divide(x, y);
-  if (is_signed_integer(x.element())) {
-    Value q = divide(x, y), r = remainder(x, y);
-    Value zero = constant_like(r, 0);
-    // Round down where the remainder is not zero and its sign differs from the divisor's.
-    Value adjust = logical_and(not_equal(r, zero), not_equal(less(r, zero), less(y, zero)));
-    return select(adjust, subtract(q, constant_like(q, 1)), q);
-  }
-  // c10::div_floor_floating: through fmod, so that the result is the exact floor and not the floor of a rounded
-  // quotient.
-  Value zero = constant_like(x, 0);
-  Value mod = remainder(x, y);
-  Value div = divide(subtract(x, mod), y);
-  Value adjust = logical_and(not_equal(mod, zero), not_equal(less(y, zero), less(mod, zero)));
-  div = select(adjust, subtract(div, constant_like(div, 1)), div);
-  Value floored = floor(div);
-  floored =
-      select(greater(subtract(div, floored), constant_like(div, 0.5)), add(floored, constant_like(div, 1)), floored);
-  // A zero quotient keeps the sign of x / y.
-  Value quotient = divide(x, y);
-  Value signed_zero = multiply(zero, sign(quotient));
-  Value result = select(equal(div, zero), signed_zero, floored);
-  return select(equal(y, zero), quotient, result);
-}
-
-Value python_remainder(Value x, Value y) {
-  using namespace stablehlo;
-  Value r = remainder(x, y);
-  if (is_unsigned_integer(x.element())) return r;
-  Value zero = constant_like(r, 0);
-  Value adjust = logical_and(not_equal(r, zero), not_equal(less(r, zero), less(y, zero)));
-  return select(adjust, add(r, y), r);
-}
-
 }  // namespace torch_tpu::lowering

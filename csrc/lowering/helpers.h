@@ -42,10 +42,4 @@ inline Value at_least_1d(Value x) { return x.rank() == 0 ? stablehlo::reshape(x,
 // Sum in opmath (f32 for reduced floats), left in the opmath type.
 Value sum_opmath(Value x, const Dims& dims);
 
-// ATen's floor division and remainder (sign of the divisor), for integers and floats of one type; both broadcast
-// already. Integer division by zero gives what the hardware would not trap on (documented in docs/architecture.md).
-Value floor_divide(Value x, Value y);
-Value truncating_divide(Value x, Value y);
-Value python_remainder(Value x, Value y);
-
 }  // namespace torch_tpu::lowering

@@ -1,6 +1,7 @@
 // Masked reads and writes. Where elements of one tensor pair with the true elements of a mask in order, the pairing is
 // by prefix sums of the mask, so that shapes stay static.
 #include "lowering/indexing.h"
+#include "lowering/math.h"
 #include "lowering/registry.h"
 
 namespace torch_tpu::lowering {
@@ -70,8 +71,9 @@ Value nonzero_static(Op& op) {
   const Dims strides = contiguous_strides(self.dims());
   std::vector<Value> coordinates;
   for (size_t d = 0; d < strides.size(); ++d) {
-    Value c = strides[d] == 1 ? position : divide(position, constant_like(position, strides[d]));
-    if (d > 0) c = remainder(c, constant_like(c, self.dims()[d]));
+    const auto by = [&](Value v, int64_t n) { return divide_integers(op.target(), v, constant_like(v, n)); };
+    Value c = strides[d] == 1 ? position : by(position, strides[d]).quotient;
+    if (d > 0) c = by(c, self.dims()[d]).remainder;
     c = select(missing, broadcast_to(fill, {size}), convert(c, ElementType::kS64));
     coordinates.push_back(reshape(c, {size, 1}));
   }

@@ -111,12 +111,7 @@ Value scatter_reduction(const Target& target, Value self, Value updates, const s
     Value count = constant(b, ElementType::kS32, include_self ? 1 : 0, self.dims());
     count = scatter_into(count, constant(b, ElementType::kS32, 1, updates.dims()), add);
     count = convert(maximum(count, constant_like(count, 1)), type);
-    if (is_integer(type)) {  // rounded down
-      auto [quotient, rest] = divide_integers(target, result, count);
-      result = select(less(rest, 0), quotient - 1.0, quotient);
-    } else {
-      result = divide(result, count);
-    }
+    result = is_integer(type) ? floor_divide(target, result, count) : divide(result, count);
   }
   return convert(result, self.element());
 }

@@ -66,6 +66,8 @@ Value product(Value a, Value b) {
   return reshape(c, {1, a.dim(1), b.dim(2)});
 }
 
+Value any_nan(Value x) { return any(is_nan(x)); }
+
 Value squared_modulus(Value x) {
   if (!is_complex(x.element())) return x * x;
   return real(x) * real(x) + imag(x) * imag(x);

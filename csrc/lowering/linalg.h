@@ -26,6 +26,7 @@ Value diagonal_of(Value x);       // [batch, min(m, n)]
 Value product(Value a, Value b);  // full precision
 Value conjugate_of(Value x);      // of a real value: itself
 Value squared_modulus(Value x);   // real
+Value any_nan(Value x);           // rank 0
 // x with the real factor or divisor `r` of x's dims.
 Value scale(Value x, Value r);
 Value to_type(Value real, ElementType type);  // a real value as `type`, which may be complex
@@ -55,7 +56,7 @@ struct LuFactors {
   Value permutation;  // s32 [batch, m]: row i of L U is row permutation[i] of the matrix
   Value info;         // s32 [batch]: 0, or 1 + the first step whose pivot is zero
 };
-LuFactors factor_lu(Value a, bool pivot = true);
+LuFactors factor_lu(Value a);
 // The permutation of `pivots`, or its inverse: s32 [batch, m].
 Value permutation_of(Value pivots, int64_t m, bool inverse);
 // X of A X = B, or of A^H X = B, from the factors and s32 permutations of A. All have one batch.

@@ -234,11 +234,14 @@ struct Eigen {
   Value values, vectors;
 };
 
-Eigen eigen(Value a, bool want_vectors) {
+Eigen eigen(const Op& op, Value a, bool want_vectors) {
   Builder& b = a.builder();
   const int64_t batch = a.dim(0), n = a.dim(1);
   const ElementType type = complex_type(a.element());
   if (a.numel() == 0) return {constant(b, type, 0, {batch, n}), convert(a, type)};
+  op.context().report(
+      Fault::kNotFinite,
+      any(logical_not(is_complex(a.element()) ? logical_and(is_finite(real(a)), is_finite(imag(a))) : is_finite(a))));
   auto [t, z] = schur(convert(a, type));
   Value values = diagonal_of(t);
   Eigen r{is_complex(a.element()) ? values : clean_values(values, a), Value()};
@@ -250,20 +253,24 @@ Dims vector_dims(const Dims& dims) { return Dims(dims.begin(), dims.end() - 1); 
 
 Results linalg_eig(Op& op) {
   Value a = op.tensor("self");
-  Eigen e = eigen(as_matrices(a), true);
+  Eigen e = eigen(op, as_matrices(a), true);
   return {reshape(e.values, vector_dims(a.dims())), with_batch(e.vectors, batch_of(a.dims()))};
 }
 
 Value linalg_eigvals(Op& op) {
   Value a = op.tensor("self");
-  return reshape(eigen(as_matrices(a), false).values, vector_dims(a.dims()));
+  return reshape(eigen(op, as_matrices(a), false).values, vector_dims(a.dims()));
 }
 
 }  // namespace
 
 void register_linalg_eig(Registry& r) {
-  r.add("linalg_eig", linalg_eig).column_major({1});
-  r.add("_linalg_eigvals", linalg_eigvals);
+  r.add("linalg_eig", linalg_eig)
+      .column_major({1})
+      .note(
+          "reduction to Hessenberg form, implicitly shifted QR iterations"
+          ", back substitution for the vectors");
+  r.add("_linalg_eigvals", linalg_eigvals).note("reduction to Hessenberg form, implicitly shifted QR iterations");
 }
 
 }  // namespace torch_tpu::lowering

@@ -17,25 +17,22 @@ struct Elimination {
   Value a, permutation, pivots, info;
 };
 
-Elimination eliminate(Elimination in, Value start, int64_t steps, bool pivot) {
+Elimination eliminate(Elimination in, Value start, int64_t steps) {
   Builder& b = in.a.builder();
   const int64_t batch = in.a.dim(0), m = in.a.dim(1);
   auto body = [&](Value step, std::span<const Value> s) -> std::vector<Value> {
     Value a = s[0], permutation = s[1], pivots = s[2], info = s[3];
     Value at = start + step;
     Value rows = row_index(a), columns = column_index(a);
-    Value best = broadcast_to(at, {batch, 1, 1});
-    if (pivot) {
-      Value column = column_at(a, step);
-      Value size = is_complex(a.element()) ? abs(real(column)) + abs(imag(column)) : abs(column);
-      Value index = row_index(size);
-      size = select(less(index, expand(at, index)), -1.0, size);
-      Value largest = expand(reshape(reduce_max(size, {1, 2}), {batch, 1, 1}), size);
-      // The first of equals; a NaN equals nothing, and the row stays.
-      Value first = reduce_min(select(equal(size, largest), index, constant_like(index, m)), {1, 2});
-      first = reshape(first, {batch, 1, 1});
-      best = select(equal(first, constant_like(first, m)), best, first);
-    }
+    Value column = column_at(a, step);
+    Value size = is_complex(a.element()) ? abs(real(column)) + abs(imag(column)) : abs(column);
+    Value index_in_column = row_index(size);
+    size = select(less(index_in_column, expand(at, size)), -1.0, size);
+    Value largest = expand(reshape(reduce_max(size, {1, 2}), {batch, 1, 1}), size);
+    // The first of equals; a NaN equals nothing, and the row stays.
+    Value best = reduce_min(select(equal(size, largest), index_in_column, constant_like(index_in_column, m)), {1, 2});
+    best = reshape(best, {batch, 1, 1});
+    best = select(equal(best, constant_like(best, m)), broadcast_to(at, {batch, 1, 1}), best);
     Value here = equal(rows, expand(at, rows)), there = equal(rows, expand(best, rows));
     Value row_here = row_at(a, at);
     Value row_there = reshape(reduce_sum(select(there, a, constant_like(a, 0)), {1}), row_here.dims());
@@ -68,7 +65,7 @@ Elimination eliminate(Elimination in, Value start, int64_t steps, bool pivot) {
 }
 
 // One panel of `width` columns from `start`, and the update of the columns behind it.
-Elimination eliminate_panel(Elimination in, Value start, int64_t width, bool pivot) {
+Elimination eliminate_panel(Elimination in, Value start, int64_t width) {
   Builder& b = in.a.builder();
   const int64_t batch = in.a.dim(0), m = in.a.dim(1), n = in.a.dim(2);
   Value zero = s32(b, 0);
@@ -76,7 +73,7 @@ Elimination eliminate_panel(Elimination in, Value start, int64_t width, bool piv
   Elimination panel = in;
   panel.a = dynamic_slice(in.a, at_columns, {batch, m, width});
   panel.permutation = iota(b, ElementType::kS32, {batch, m}, 1);
-  panel = eliminate(panel, start, width, pivot);
+  panel = eliminate(panel, start, width);
   Value a = take_rows(in.a, panel.permutation);
   Value order = reshape(take_rows(reshape(in.permutation, {batch, m, 1}), panel.permutation), {batch, m});
   a = dynamic_update_slice(a, panel.a, at_columns);
@@ -103,11 +100,11 @@ struct Factored {
   Dims batch;
 };
 
-Factored factor_argument(Op& op, std::string_view name, bool transposed = false, bool pivot = true) {
+Factored factor_argument(Op& op, std::string_view name, bool transposed = false) {
   Value a = op.tensor(name);
   const Dims batch = batch_of(a.dims());
   a = as_matrices(a);
-  return {factor_lu(transposed ? transpose_matrix(a) : a, pivot), batch};
+  return {factor_lu(transposed ? transpose_matrix(a) : a), batch};
 }
 
 Value vectors_with_batch(Value x, const Dims& batch) {
@@ -116,8 +113,15 @@ Value vectors_with_batch(Value x, const Dims& batch) {
   return reshape(x, dims);
 }
 
+// As the CPU, which has no LAPACK routine for it.
+void require_pivoting(const Op& op) {
+  if (!op.boolean("pivot"))
+    throw CallError("linalg.lu_factor: LU without pivoting is not implemented on the tpu device");
+}
+
 Results linalg_lu_factor_ex(Op& op) {
-  auto [f, batch] = factor_argument(op, "A", false, op.boolean("pivot"));
+  require_pivoting(op);
+  auto [f, batch] = factor_argument(op, "A");
   return {with_batch(f.lu, batch), vectors_with_batch(f.pivots, batch), vectors_with_batch(f.info, batch)};
 }
 
@@ -139,12 +143,11 @@ Triangles unpack(Value lu) {
 }
 
 Results linalg_lu(Op& op) {
-  const bool pivot = op.boolean("pivot");
-  auto [f, batch] = factor_argument(op, "A", false, pivot);
+  require_pivoting(op);
+  auto [f, batch] = factor_argument(op, "A");
   auto [l, u] = unpack(f.lu);
-  Value p = pivot ? with_batch(permutation_matrix(f.permutation, f.lu.element()), batch)
-                  : constant(op.builder(), f.lu.element(), 0, {0});
-  return {p, with_batch(l, batch), with_batch(u, batch)};
+  Value p = permutation_matrix(f.permutation, f.lu.element());
+  return {with_batch(p, batch), with_batch(l, batch), with_batch(u, batch)};
 }
 
 Results lu_unpack(Op& op) {
@@ -249,22 +252,22 @@ Results linalg_slogdet(Op& op) {
 
 }  // namespace
 
-LuFactors factor_lu(Value a, bool pivot) {
+LuFactors factor_lu(Value a) {
   Builder& b = a.builder();
   const int64_t batch = a.dim(0), m = a.dim(1), n = a.dim(2), k = std::min(m, n);
   Elimination e{a, iota(b, ElementType::kS32, {batch, m}, 1), s32(b, 0, {batch, k}), s32(b, 0, {batch})};
   if (a.numel() == 0) return {a, e.pivots, e.permutation, e.info};
   if (k <= kPanel) {
-    e = eliminate(e, s32(b, 0), k, pivot);
+    e = eliminate(e, s32(b, 0), k);
   } else {
     const int64_t panels = k / kPanel, rest = k % kPanel;
     auto body = [&](Value j, std::span<const Value> s) -> std::vector<Value> {
-      Elimination r = eliminate_panel({s[0], s[1], s[2], s[3]}, j * s32(b, kPanel), kPanel, pivot);
+      Elimination r = eliminate_panel({s[0], s[1], s[2], s[3]}, j * s32(b, kPanel), kPanel);
       return {r.a, r.permutation, r.pivots, r.info};
     };
     std::vector<Value> s = counted_loop({e.a, e.permutation, e.pivots, e.info}, 0, panels, body);
     e = {s[0], s[1], s[2], s[3]};
-    if (rest > 0) e = eliminate_panel(e, s32(b, panels * kPanel), rest, pivot);
+    if (rest > 0) e = eliminate_panel(e, s32(b, panels * kPanel), rest);
   }
   return {e.a, e.pivots, e.permutation, e.info};
 }
@@ -300,14 +303,14 @@ Value solve_lu(Value lu, Value pivots, Value b, bool adjoint_of_a) {
 }
 
 void register_linalg_lu(Registry& r) {
-  r.add("linalg_lu_factor_ex", linalg_lu_factor_ex);
-  r.add("linalg_lu", linalg_lu);
+  r.add("linalg_lu_factor_ex", linalg_lu_factor_ex).note("blocked LU with partial pivoting");
+  r.add("linalg_lu", linalg_lu).note("blocked LU with partial pivoting");
   r.add("lu_unpack", lu_unpack);
-  r.add("linalg_lu_solve", linalg_lu_solve);
-  r.add("_linalg_solve_ex", linalg_solve_ex);
-  r.add("linalg_inv_ex", linalg_inv_ex);
-  r.add("_linalg_det", linalg_det);
-  r.add("_linalg_slogdet", linalg_slogdet);
+  r.add("linalg_lu_solve", linalg_lu_solve).note("XLA's triangular solves");
+  r.add("_linalg_solve_ex", linalg_solve_ex).note("blocked LU with partial pivoting, triangular solves");
+  r.add("linalg_inv_ex", linalg_inv_ex).note("blocked LU with partial pivoting, triangular solves");
+  r.add("_linalg_det", linalg_det).note("blocked LU with partial pivoting");
+  r.add("_linalg_slogdet", linalg_slogdet).note("blocked LU with partial pivoting");
 }
 
 }  // namespace torch_tpu::lowering

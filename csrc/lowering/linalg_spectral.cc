@@ -113,6 +113,7 @@ Results linalg_eigh(Op& op) {
   Value strict = triangle(a, lower, lower ? -1 : 1);
   Value diagonal = select(equal(row_index(a), column_index(a)), a, constant_like(a, 0));
   if (is_complex(a.element())) diagonal = to_type(real(diagonal), a.element());
+  if (a.dim(2) > 1) op.context().report(Fault::kNoConvergence, any_nan(strict));
   Eigh r = eigh(strict + adjoint(strict) + diagonal, vectors);
   Dims value_dims = batch;
   value_dims.push_back(a.dim(2));
@@ -124,6 +125,7 @@ Results linalg_svd(Op& op) {
   Value a = op.tensor("A");
   const Dims batch = batch_of(a.dims());
   const bool vectors = op.boolean("compute_uv");
+  if (a.numel() > 0) op.context().report(Fault::kNoConvergence, any_nan(a));
   Svd r = svd(as_matrices(a), op.boolean("full_matrices"), vectors);
   Dims value_dims = batch;
   value_dims.push_back(r.s.dim(1));
@@ -246,8 +248,8 @@ Eigh eigh(Value a, bool want_vectors) {
 }
 
 void register_linalg_spectral(Registry& r) {
-  r.add("_linalg_eigh", linalg_eigh);
-  r.add("_linalg_svd", linalg_svd).column_major({2});
+  r.add("_linalg_eigh", linalg_eigh).note("one-sided Jacobi rotations, all pairs of a step at once");
+  r.add("_linalg_svd", linalg_svd).column_major({2}).note("one-sided Jacobi rotations, all pairs of a step at once");
 }
 
 }  // namespace torch_tpu::lowering

@@ -182,4 +182,39 @@ QuotientRemainder divide_integers(const Target& target, Value x, Value y) {
   return {select(not_equal(x_negative, y_negative), negate(q), q), select(x_negative, negate(r), r)};
 }
 
+Value truncating_divide(const Target& target, Value x, Value y) {
+  return is_integer(x.element()) ? divide_integers(target, x, y).quotient : truncate(divide(x, y));
+}
+
+namespace {
+
+// Where rounding toward zero and rounding down differ: the remainder is not zero and its sign is not the divisor's.
+Value rounds_up(Value r, Value y) { return logical_and(not_equal(r, 0), not_equal(less(r, 0), less(y, 0))); }
+
+}  // namespace
+
+Value floor_divide(const Target& target, Value x, Value y) {
+  if (is_integer(x.element())) {
+    auto [q, r] = divide_integers(target, x, y);
+    return is_unsigned_integer(x.element()) ? q : select(rounds_up(r, y), q - 1, q);
+  }
+  // c10::div_floor_floating: through fmod, so that the result is the exact floor and not the floor of a rounded
+  // quotient.
+  Value mod = remainder(x, y);
+  Value div = divide(subtract(x, mod), y);
+  div = select(rounds_up(mod, y), div - 1, div);
+  Value floored = floor(div);
+  floored = select(greater(div - floored, 0.5), floored + 1, floored);
+  // A zero quotient keeps the sign of x / y.
+  Value quotient = divide(x, y);
+  Value signed_zero = multiply(constant_like(x, 0), sign(quotient));
+  Value result = select(equal(div, 0), signed_zero, floored);
+  return select(equal(y, 0), quotient, result);
+}
+
+Value python_remainder(const Target& target, Value x, Value y) {
+  Value r = is_integer(x.element()) ? divide_integers(target, x, y).remainder : remainder(x, y);
+  return is_unsigned_integer(x.element()) ? r : select(rounds_up(r, y), r + y, r);
+}
+
 }  // namespace torch_tpu::lowering

@@ -52,4 +52,10 @@ struct QuotientRemainder {
 };
 QuotientRemainder divide_integers(const Target& target, Value x, Value y);
 
+// ATen's divisions of integers and floats of one type and equal dims. The remainder has the divisor's sign. Integers
+// divided by zero give what XLA gives; who takes divisors from a user reports that first.
+Value truncating_divide(const Target& target, Value x, Value y);
+Value floor_divide(const Target& target, Value x, Value y);
+Value python_remainder(const Target& target, Value x, Value y);
+
 }  // namespace torch_tpu::lowering

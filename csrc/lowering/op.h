@@ -82,6 +82,16 @@ struct Argument {
   bool is_none() const { return std::holds_alternative<std::monostate>(value); }
 };
 
+// What a program can find wrong with the values that it is given. The numbers are what it returns.
+enum class Fault : uint8_t {
+  kIndexOutOfRange = 1,  // IndexError
+  kDivisionByZero,       // RuntimeError, as integer division raises it on the CPU
+  kNotFinite,            // RuntimeError
+  kNoConvergence,        // LinAlgError
+  kSingular,             // LinAlgError
+  kBadLengths,           // RuntimeError
+};
+
 // What all ops of one program share.
 struct ProgramContext {
   virtual ~ProgramContext() = default;
@@ -91,9 +101,10 @@ struct ProgramContext {
   // ui64[2] Philox state (key, counter) of the call's generator; the runtime advances the counter by at least
   // `blocks` 128-bit blocks after each run.
   virtual Value random_state(int64_t blocks) = 0;
-  // Registers a rank-0 bool that is true when some index of this call was out of range. The runtime raises IndexError:
-  // at once in debug mode, else at the next synchronization.
-  virtual void report_out_of_bounds(Value flag) = 0;
+  // Registers a rank-0 bool that is true when the call's values have a fault. The runtime raises the error: at once in
+  // debug mode, else at the next synchronization.
+  virtual void report(Fault fault, Value flag) = 0;
+  void report_out_of_bounds(Value flag) { report(Fault::kIndexOutOfRange, flag); }
 };
 
 class Op {

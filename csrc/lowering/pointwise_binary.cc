@@ -262,8 +262,8 @@ void register_pointwise_binary(Registry& r) {
     r.add("mul" + suffix, mul);
     r.add("div" + suffix, div);
     r.add("div" + suffix + "_mode", div_mode);
-    r.add("remainder" + suffix, python_style_remainder);
-    r.add("fmod" + suffix, fmod);
+    r.add("remainder" + suffix, division<python_remainder>);
+    r.add("fmod" + suffix, division<c_remainder>);
     r.add("copysign" + suffix, copysign);
     r.add("lerp" + suffix, lerp);
     r.add("_add_relu" + suffix, add_relu).like("self");

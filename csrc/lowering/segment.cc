@@ -54,6 +54,11 @@ Segments segments_of(Op& op) {
     s.lengths = ends - slice_dim(given, 1, 0, s.count);
   }
   s.lengths = flatten(s.lengths);
+  if (by_length && !op.boolean("unsafe") && given.numel() > 0) {
+    Value total = slice_dim(ends, 1, s.count - 1, s.count);
+    op.context().report(Fault::kBadLengths,
+                        logical_or(any(less(given, 0)), any(not_equal(total, constant_like(total, s.rows)))));
+  }
   Value row = iota(b, ElementType::kS64, {s.batches, s.rows}, 1);
   if (s.count == 0 || s.rows == 0) {
     s.ids = constant(b, ElementType::kS64, s.batches * s.count, {s.batches * s.rows});

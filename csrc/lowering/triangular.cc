@@ -84,18 +84,20 @@ Value cholesky_solve_helper(Op& op) {
 Value cholesky_inverse(Op& op) {
   Value l = op.tensor("self");
   if (l.numel() == 0) return l;
-  Value identity = convert(equal(row_index(l), column_index(l)), l.element());
+  Value on_diagonal = equal(row_index(l), column_index(l));
+  op.context().report(Fault::kSingular, any(logical_and(on_diagonal, equal(l, constant_like(l, 0)))));
+  Value identity = convert(on_diagonal, l.element());
   return solve_with_factor(l, identity, op.boolean("upper"));
 }
 
 }  // namespace
 
 void register_triangular(Registry& r) {
-  r.add("triangular_solve", triangular_solve_op);
-  r.add("linalg_solve_triangular", linalg_solve_triangular);
-  r.add("linalg_cholesky_ex", linalg_cholesky_ex);
-  r.add("_cholesky_solve_helper", cholesky_solve_helper);
-  r.add("cholesky_inverse", cholesky_inverse);
+  r.add("triangular_solve", triangular_solve_op).note("XLA's triangular solve");
+  r.add("linalg_solve_triangular", linalg_solve_triangular).note("XLA's triangular solve");
+  r.add("linalg_cholesky_ex", linalg_cholesky_ex).note("XLA's Cholesky factorization");
+  r.add("_cholesky_solve_helper", cholesky_solve_helper).note("XLA's triangular solves");
+  r.add("cholesky_inverse", cholesky_inverse).note("XLA's triangular solves");
 }
 
 }  // namespace torch_tpu::lowering

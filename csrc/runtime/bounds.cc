@@ -4,6 +4,7 @@
 #include <deque>
 #include <mutex>
 
+#include "lowering/op.h"
 #include "runtime/session.h"
 
 namespace torch_tpu::runtime {
@@ -20,24 +21,56 @@ std::deque<Flag>& pending() {
 }
 std::atomic<size_t> count{0};
 
-bool is_set(DeviceBuffer& flag) {
+using lowering::Fault;
+
+uint8_t read(DeviceBuffer& flag) {
   flag.await();
-  if (Session::get().client().has_host_memory()) return *static_cast<const bool*>(flag.buffer().unsafe_host_pointer());
-  bool value = false;
+  if (Session::get().client().has_host_memory())
+    return *static_cast<const uint8_t*>(flag.buffer().unsafe_host_pointer());
+  uint8_t value = 0;
   flag.buffer().copy_to_host(&value, sizeof value).await();
   return value;
+}
+
+// "aten::_linalg_svd.U" -> "linalg.svd", as users know it.
+std::string public_name(std::string op) {
+  if (const size_t colon = op.rfind(':'); colon != std::string::npos) op.erase(0, colon + 1);
+  if (const size_t dot = op.find('.'); dot != std::string::npos) op.erase(dot);
+  op.erase(0, op.find_first_not_of('_'));
+  if (op == "linalg_eigvals") op = "linalg_eig";
+  return op.starts_with("linalg_") ? "linalg." + op.substr(7) : op;
+}
+
+[[noreturn]] void raise(Fault fault, const std::string& op, const std::string& where) {
+  const std::string name = public_name(op);
+  switch (fault) {
+    case Fault::kIndexOutOfRange:
+      throw IndexError("index out of range in " + op + where);
+    case Fault::kDivisionByZero:
+      throw std::runtime_error("ZeroDivisionError: integer division by zero in " + op + where);
+    case Fault::kNotFinite:
+      throw std::runtime_error("torch." + name + ": input tensor should not contain infs or NaNs." + where);
+    case Fault::kNoConvergence:
+      throw LinAlgError(
+          name + ": The algorithm failed to converge because the input matrix contained non-finite values." + where);
+    case Fault::kSingular:
+      throw LinAlgError(name + ": A diagonal element is zero, the inversion could not be completed because the input " +
+                        "matrix is singular." + where);
+    case Fault::kBadLengths:
+      throw std::runtime_error(name + "(): lengths are negative or do not sum to the size of the data" + where);
+  }
+  throw std::runtime_error("unknown fault in " + op + where);
 }
 
 }  // namespace
 
 void check_bounds_flag(DeviceBuffer& flag, const std::string& op, bool immediate) {
-  if (!is_set(flag)) return;
-  std::string text = "index out of range in " + op;
-  if (!immediate)
-    text +=
-        " (found on the device and reported at this synchronization; torch.tpu.set_eager_mode(EagerMode.DEBUG) or "
-        "TORCH_TPU_LAUNCH_BLOCKING=1 reports it at the call)";
-  throw IndexError(text);
+  const uint8_t fault = read(flag);
+  if (fault == 0) return;
+  raise(static_cast<Fault>(fault), op,
+        immediate ? ""
+                  : " (found on the device and reported at this synchronization; "
+                    "torch.tpu.set_eager_mode(EagerMode.DEBUG) or TORCH_TPU_LAUNCH_BLOCKING=1 reports it at the call)");
 }
 
 void add_bounds_flag(BufferRef flag, const std::string& op) {

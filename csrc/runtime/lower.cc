@@ -39,8 +39,11 @@ class ProgramBuilder final : public lowering::ProgramContext {
     return concatenate(parts, 0);
   }
 
-  void report_out_of_bounds(Value flag) override {
-    bounds_flag_ = bounds_flag_.defined() ? logical_or(bounds_flag_, flag) : flag;
+  // All faults of a program are one byte: 0, or the greatest fault's number.
+  void report(lowering::Fault fault, Value flag) override {
+    Value code = select(flag, constant(module_, ElementType::kU8, static_cast<int64_t>(fault)),
+                        constant(module_, ElementType::kU8, 0));
+    fault_ = fault_.defined() ? maximum(fault_, code) : code;
   }
 
  private:
@@ -372,9 +375,9 @@ class ProgramBuilder final : public lowering::ProgramContext {
       outputs_.push_back(value);
       program_.writes.push_back({slot});
     }
-    if (bounds_flag_.defined()) {
+    if (fault_.defined()) {
       program_.has_bounds_flag = true;
-      outputs_.push_back(bounds_flag_);
+      outputs_.push_back(fault_);
     }
     program_.op = description_.op;
     program_.num_outputs = static_cast<int>(outputs_.size());
@@ -392,7 +395,7 @@ class ProgramBuilder final : public lowering::ProgramContext {
   const CallDescription& description_;
   Program& program_;
   Builder module_;
-  Value packed_parameter_, bounds_flag_;
+  Value packed_parameter_, fault_;
   std::vector<std::pair<PackedValue, Value>> packed_reads_;
   std::vector<std::optional<AccessPlan>> plans_;
   std::map<int, Value> bases_, reads_, written_;

@@ -56,7 +56,7 @@ struct Program {
   int num_starts = 0;
   std::vector<Result> results;
   std::vector<Write> writes;     // outputs after the defined results
-  bool has_bounds_flag = false;  // the last output
+  bool has_bounds_flag = false;  // the last output, a byte: 0 or a lowering::Fault
   int64_t random_blocks = 0;
   int num_outputs = 0;
 

@@ -119,6 +119,8 @@ Value convert(Value x, ElementType to) {
     const ElementType wide = byte_size(to) < 4 ? ElementType::kS32 : ElementType::kS64;
     return plain_convert(plain_convert(x, wide), to);
   }
+  // XLA turns the product of a converted bool and x into a choice between x and 0, which loses NaN and -0.
+  if (is_bool(from) && is_floating(to)) x = plain_convert(x, ElementType::kS8);
   return plain_convert(x, to);
 }
 
