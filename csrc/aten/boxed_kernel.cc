@@ -3,6 +3,8 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 
+#include <map>
+
 #include "aten/bridge.h"
 #include "aten/call_reader.h"
 #include "aten/generator.h"
@@ -47,7 +49,72 @@ bool shares_storage(const Call& call) {
   return false;
 }
 
-// Out arguments get the size of the result, with PyTorch's warning where they had another. Returns whether any changed.
+// CPU kernels that resize `out` in a way of their own.
+struct ResizeHabit {
+  bool warns = true;
+  // Whether `out` also gets the strides of the result: where it had elements, and where it had none.
+  bool strides_if_full = true, strides_if_empty = true;
+};
+
+ResizeHabit resize_habit(const std::string& name) {
+  static const ResizeHabit quiet{false, false, false}, plain{true, false, false}, lapack{true, false, true};
+  static const auto* const habits = new std::map<std::string, ResizeHabit>{
+      {"addbmm.out", quiet},
+      {"bernoulli.out", quiet},
+      {"multinomial.out", quiet},
+      {"narrow_copy.out", quiet},
+      {"log_sigmoid_forward.output", quiet},
+      {"_fft_c2c.out", plain},
+      {"_fft_c2r.out", plain},
+      {"_fft_r2c.out", plain},
+      {"linalg_householder_product.out", lapack},
+      {"ormqr.out", lapack},
+      {"geqrf.a", lapack},
+      {"linalg_eig.out", lapack},
+      {"cholesky_inverse.out", lapack},
+  };
+  const auto it = habits->find(name.substr(name.find("::") + 2));
+  return it == habits->end() ? ResizeHabit{} : it->second;
+}
+
+// The functional form's result types; where PyTorch has no meta kernel to ask, it is run.
+std::vector<MetaResult> result_types(const OpEntry& entry, std::vector<c10::IValue> arguments) {
+  std::vector<MetaResult> results = infer_results(*entry.functional, arguments);
+  for (const size_t i : entry.lowering->column_major_results) {
+    if (i >= results.size() || results[i].sizes.size() < 2) continue;
+    results[i].strides.end()[-2] = 1;
+    results[i].strides.end()[-1] = results[i].sizes.end()[-2];
+  }
+  if (!results.empty()) return results;
+  {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    entry.functional->callBoxed(&arguments);
+  }
+  const auto add = [&](const at::Tensor& t) {
+    results.push_back({true, t.defined(), t.scalar_type(), t.sizes().vec(), t.strides().vec()});
+  };
+  for (const c10::IValue& v : arguments) {
+    if (v.isTensor()) add(v.toTensor());
+    if (v.isTensorList())
+      for (const at::Tensor& t : v.toTensorVector()) add(t);
+  }
+  return results;
+}
+
+bool resize_output(const at::Tensor& out, const MetaResult& result, const ResizeHabit& habit) {
+  if (!result.known || !result.defined || out.sizes() == at::IntArrayRef(result.sizes)) return false;
+  const bool strides = out.numel() > 0 ? habit.strides_if_full : habit.strides_if_empty;
+  if (habit.warns) {
+    at::native::resize_output(out, result.sizes);
+  } else {
+    out.resize_(result.sizes);
+  }
+  if (strides) out.as_strided_(result.sizes, result.strides);
+  return true;
+}
+
+// Out arguments get the size and the strides of the result, with PyTorch's warning where they had another size. Returns
+// whether any changed.
 bool resize_outputs(const OpEntry& entry, at::ArrayRef<c10::IValue> arguments) {
   bool has_out = false;
   for (const auto& a : entry.arguments) has_out |= a.is_out;
@@ -55,17 +122,18 @@ bool resize_outputs(const OpEntry& entry, at::ArrayRef<c10::IValue> arguments) {
   std::vector<c10::IValue> functional;
   for (size_t i = 0; i < arguments.size(); ++i)
     if (!entry.arguments[i].is_out) functional.push_back(arguments[i]);
-  const std::vector<MetaResult> results = infer_results(*entry.functional, functional);
+  const std::vector<MetaResult> results = result_types(entry, std::move(functional));
+  const ResizeHabit habit = resize_habit(entry.name);
   bool changed = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto& a = entry.arguments[i];
-    if (!a.is_out || !arguments[i].isTensor() || a.returned_as < 0) continue;
-    const auto index = static_cast<size_t>(a.returned_as);
-    if (index >= results.size() || !results[index].known || !results[index].defined) continue;
-    const at::Tensor& out = arguments[i].toTensor();
-    if (out.sizes() == at::IntArrayRef(results[index].sizes)) continue;
-    at::native::resize_output(out, results[index].sizes);
-    changed = true;
+    if (!a.is_out || a.returned_as < 0) continue;
+    auto index = static_cast<size_t>(a.returned_as);
+    std::vector<at::Tensor> outs;
+    if (arguments[i].isTensor()) outs.push_back(arguments[i].toTensor());
+    if (arguments[i].isTensorList()) outs = arguments[i].toTensorVector();
+    for (const at::Tensor& out : outs)
+      if (index < results.size()) changed |= resize_output(out, results[index++], habit);
   }
   return changed;
 }

@@ -1,6 +1,7 @@
 // Cache misses only.
 #include "aten/bridge.h"
 #include "aten/call_reader.h"
+#include "aten/input_checks.h"
 
 namespace torch_tpu::aten {
 namespace {
@@ -112,11 +113,14 @@ class Describer {
 
   void infer(const std::vector<std::pair<int, std::vector<int>>>& written) {
     if (entry_.writes_results) {
-      // The written form's meta kernel raises CPU's errors (shape of out, casts); the functional one's result types are
-      // what the lowering computes in.
+      // The functional form's result types are what the lowering computes in; the written form's meta kernel raises
+      // CPU's errors (shape of out, casts).
+      if (entry_.functional && entry_.functional != entry_.own && !entry_.is_foreach) {
+        const std::vector<MetaResult> results = infer_results(*entry_.functional, functional_arguments());
+        check_written(entry_, arguments_, results);
+        set_lowering_types(results);
+      }
       if (entry_.own && !entry_.is_foreach) infer_results(*entry_.own, arguments_);
-      if (entry_.functional && entry_.functional != entry_.own && !entry_.is_foreach)
-        set_lowering_types(infer_results(*entry_.functional, functional_arguments()));
       for (const auto& [result, tensors] : written) {
         for (size_t k = 0; k < tensors.size(); ++k) {
           const size_t index = static_cast<size_t>(result) + k;

@@ -20,6 +20,11 @@ at::Tensor& assign(at::Tensor& out, const at::Tensor& result) {
   return out;
 }
 
+// The same for a range, which goes into any tensor that has as many elements.
+at::Tensor& assign_range(at::Tensor& out, const at::Tensor& result) {
+  return out.numel() == result.numel() ? assign(out, result.view(out.sizes())) : assign(out, result);
+}
+
 template <typename... Arguments>
 at::Tensor call(const OpEntry& entry, const Arguments&... arguments) {
   torch::jit::Stack stack;
@@ -28,37 +33,48 @@ at::Tensor call(const OpEntry& entry, const Arguments&... arguments) {
   return stack.back().toTensor();
 }
 
+at::Tensor& fill_range(at::Tensor& out, int64_t size, const at::Scalar& start, const at::Scalar& step) {
+  static const OpEntry& entry =
+      internal_entry("tpu::arange(int size, Scalar start, Scalar step, *, ScalarType dtype, Device device) -> Tensor");
+  return assign_range(out, call(entry, size, start, step, out.scalar_type(), out.device()));
+}
+
 at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!out.is_complex() && out.scalar_type() != at::kBool,
+                              "\"arange_cpu\" not implemented for '", out.scalar_type(), "'");
   // The sign and finiteness checks and the count are ATen's: by the numbers' whole parts for int64, whatever their
   // type.
   const int64_t size = out.scalar_type() == at::kLong ? at::native::compute_arange_size<int64_t>(start, end, step)
                                                       : at::native::compute_arange_size<double>(start, end, step);
-  static const OpEntry& entry =
-      internal_entry("tpu::arange(int size, Scalar start, Scalar step, *, ScalarType dtype, Device device) -> Tensor");
-  return assign(out, call(entry, size, start, step, out.scalar_type(), out.device()));
+  if (out.numel() > 0 && out.numel() != size)
+    TORCH_WARN(
+        "The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(),
+        " which does not match the computed number of elements ", size,
+        ". Note that this may occur as a result of rounding error. The out tensor will be resized to a tensor of "
+        "shape (",
+        size, ",).");
+  return fill_range(out, size, start, step);
 }
 
 at::Tensor& range_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
   const double from = start.toDouble(), to = end.toDouble(), by = step.toDouble();
   at::native::arange_check_bounds(start, end, step);
   const auto size = static_cast<int64_t>(std::floor((to - from) / by)) + 1;
-  static const OpEntry& entry =
-      internal_entry("tpu::arange(int size, Scalar start, Scalar step, *, ScalarType dtype, Device device) -> Tensor");
-  return assign(out, call(entry, size, start, step, out.scalar_type(), out.device()));
+  return fill_range(out, size, start, step);
 }
 
 at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, at::Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   static const OpEntry& entry = internal_entry(
       "tpu::linspace(int steps, Scalar start, Scalar end, *, ScalarType dtype, Device device) -> Tensor");
-  return assign(out, call(entry, steps, start, end, out.scalar_type(), out.device()));
+  return assign_range(out, call(entry, steps, start, end, out.scalar_type(), out.device()));
 }
 
 at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   static const OpEntry& entry = internal_entry(
       "tpu::logspace(int steps, Scalar start, Scalar end, float base, *, ScalarType dtype, Device device) -> Tensor");
-  return assign(out, call(entry, steps, start, end, base, out.scalar_type(), out.device()));
+  return assign_range(out, call(entry, steps, start, end, base, out.scalar_type(), out.device()));
 }
 
 at::Tensor& eye_m_out(int64_t n, int64_t m, at::Tensor& out) {

@@ -1,5 +1,6 @@
 // histogram and histogramdd. The edges of bins come first, as a tensor a dim; then every row finds its bin by search.
 #include <ATen/ATen.h>
+#include <ATen/native/Resize.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -139,8 +140,13 @@ std::tuple<at::Tensor, at::Tensor> histogram_edges(const at::Tensor& self, const
   return {count(points, {bins}, weights_of(weight), density), bins.clone()};
 }
 
-void assign(at::Tensor& out, const at::Tensor& result) {
-  if (out.sizes() != result.sizes()) out.resize_(result.sizes());
+void assign(at::Tensor& out, const at::Tensor& result, const char* name) {
+  TORCH_CHECK(out.device() == result.device(), "torch.histogram: expected ", name, " to be on ", result.device(),
+              ", but it is on ", out.device());
+  TORCH_CHECK(out.scalar_type() == result.scalar_type(), "torch.histogram: input tensor and ", name,
+              " tensor should have the same dtype, but got input ", result.scalar_type(), " and ", name, " ",
+              out.scalar_type());
+  at::native::resize_output(out, result.sizes());
   out.copy_(result);
 }
 
@@ -148,8 +154,8 @@ std::tuple<at::Tensor&, at::Tensor&> histogram_counts_out(const at::Tensor& self
                                                           const Weight& weight, bool density, at::Tensor& hist,
                                                           at::Tensor& bin_edges) {
   const auto [counts, edges] = histogram_counts(self, bins, range, weight, density);
-  assign(hist, counts);
-  assign(bin_edges, edges);
+  assign(hist, counts, "hist");
+  assign(bin_edges, edges, "bin_edges");
   return {hist, bin_edges};
 }
 
@@ -157,8 +163,8 @@ std::tuple<at::Tensor&, at::Tensor&> histogram_edges_out(const at::Tensor& self,
                                                          const Weight& weight, bool density, at::Tensor& hist,
                                                          at::Tensor& bin_edges) {
   const auto [counts, edges] = histogram_edges(self, bins, weight, density);
-  assign(hist, counts);
-  assign(bin_edges, edges);
+  assign(hist, counts, "hist");
+  assign(bin_edges, edges, "bin_edges");
   return {hist, bin_edges};
 }
 

@@ -84,6 +84,35 @@ int64_t total_bytes(at::ArrayRef<c10::IValue> arguments) {
   return bytes;
 }
 
+std::string message_of(const std::exception& e) {
+  const auto* error = dynamic_cast<const c10::Error*>(&e);
+  return error ? error->what_without_backtrace() : e.what();
+}
+
+// Keeps to itself what was said to somebody else already.
+struct Silence : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
+// Whether zeros on the CPU can stand for the arguments: a kernel is there, they are small, nothing random is drawn.
+bool can_run_on_cpu(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) {
+  constexpr int64_t kMost = int64_t{64} << 20;
+  if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) return false;
+  for (const c10::Argument& a : op.schema().arguments())
+    if (a.type()->isSubtypeOf(*c10::OptionalType::create(c10::GeneratorType::get()))) return false;
+  const int64_t bytes = total_bytes(arguments);
+  return bytes >= 0 && bytes <= kMost;
+}
+
+void run_on_cpu(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) {
+  Silence silence;
+  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  torch::jit::Stack stack;
+  for (const c10::IValue& v : arguments) stack.push_back(to_cpu_zeros(v));
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  op.callBoxed(&stack);
+}
+
 }  // namespace
 
 void check_inputs(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) {
@@ -103,6 +132,17 @@ void check_inputs(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> argum
     TORCH_CHECK(!self || !values || self->scalar_type() == values->scalar_type(),
                 "Index put requires the source and destination dtypes match, got ", self->scalar_type(),
                 " for the destination and ", values->scalar_type(), " for the source.");
+  } else if (name == "complex") {
+    const at::Tensor *real = tensor_named(schema, arguments, "real"), *imag = tensor_named(schema, arguments, "imag");
+    TORCH_CHECK(!real || !imag || real->scalar_type() == imag->scalar_type(), "Expected object of scalar type ",
+                real->scalar_type(), " but got scalar type ", imag->scalar_type(), " for second argument");
+  } else if (name == "multinomial") {
+    const at::Tensor* self = tensor_named(schema, arguments, "self");
+    TORCH_CHECK(!self || at::isFloatingType(self->scalar_type()),
+                "multinomial only supports floating-point dtypes for input, got: ", self->scalar_type());
+    const at::Tensor* out = tensor_named(schema, arguments, "out");
+    TORCH_CHECK(!out || out->scalar_type() == at::kLong,
+                "multinomial expects Long tensor out, got: ", out->scalar_type());
   } else if (name == "nll_loss_forward" || name == "nll_loss2d_forward") {
     const at::Tensor* target = tensor_named(schema, arguments, "target");
     TORCH_CHECK(!target || target->scalar_type() == at::kLong || target->scalar_type() == at::kByte,
@@ -111,13 +151,41 @@ void check_inputs(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> argum
 }
 
 void raise_as_on_cpu(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) {
-  constexpr int64_t kMost = int64_t{64} << 20;
-  const int64_t bytes = total_bytes(arguments);
-  if (bytes < 0 || bytes > kMost) return;
-  torch::jit::Stack stack;
-  for (const c10::IValue& v : arguments) stack.push_back(to_cpu_zeros(v));
-  at::AutoDispatchBelowADInplaceOrView below_autograd;
-  op.callBoxed(&stack);
+  if (can_run_on_cpu(op, arguments)) run_on_cpu(op, arguments);
+}
+
+void check_written(const OpEntry& entry, at::ArrayRef<c10::IValue> arguments, const std::vector<MetaResult>& results) {
+  bool other_dtype = false;
+  std::vector<c10::IValue> fitting(arguments.begin(), arguments.end());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const OpEntry::Argument& a = entry.arguments[i];
+    if (a.returned_as < 0 || static_cast<size_t>(a.returned_as) >= results.size() || !arguments[i].isTensor()) continue;
+    const MetaResult& result = results[static_cast<size_t>(a.returned_as)];
+    const at::Tensor& written = arguments[i].toTensor();
+    if (!result.known || !result.defined || !written.defined()) continue;
+    if (!a.is_out) {
+      TORCH_CHECK(written.sizes() == at::IntArrayRef(result.sizes), "output with shape ", written.sizes(),
+                  " doesn't match the broadcast shape ", at::IntArrayRef(result.sizes));
+      TORCH_CHECK(c10::canCast(result.dtype, written.scalar_type()), "result type ", result.dtype,
+                  " can't be cast to the desired output type ", written.scalar_type());
+    } else if (written.scalar_type() != result.dtype) {
+      other_dtype = true;
+      fitting[i] = at::empty_strided(written.sizes(), written.strides(), written.options().dtype(result.dtype));
+    }
+  }
+  if (!other_dtype || !can_run_on_cpu(*entry.own, arguments)) return;
+  // Some CPU kernels cast to the dtype of `out`, some want it to be the result's, and nothing but the kernel says
+  // which. Where it says the same of the result's dtype, it was the zeros that it refused.
+  try {
+    run_on_cpu(*entry.own, arguments);
+  } catch (const std::exception& refusal) {
+    try {
+      run_on_cpu(*entry.own, fitting);
+    } catch (const std::exception& other) {
+      if (message_of(refusal) == message_of(other)) return;
+    }
+    throw;
+  }
 }
 
 }  // namespace torch_tpu::aten

@@ -15,6 +15,7 @@ at::Tensor checked_cholesky(const at::Tensor& self, bool upper) {
 }
 
 at::Tensor& checked_cholesky_out(const at::Tensor& self, bool upper, at::Tensor& out) {
+  at::native::checkSameDevice("cholesky", out, self);
   at::native::checkLinalgCompatibleDtype("cholesky", out, self);
   const at::Tensor factor = checked_cholesky(self, upper);
   at::native::resize_output(out, factor.sizes());
@@ -95,11 +96,24 @@ Solution least_squares(const at::Tensor& a, const at::Tensor& other, std::option
 std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&> least_squares_out(
     const at::Tensor& a, const at::Tensor& b, std::optional<double> rcond, std::optional<std::string_view> driver,
     at::Tensor& solution, at::Tensor& residuals, at::Tensor& rank, at::Tensor& singular_values) {
+  using at::native::checkLinalgCompatibleDtype, at::native::checkSameDevice;
+  const std::string name = "torch.linalg.lstsq";
+  checkSameDevice(name, solution, a, "solution");
+  checkSameDevice(name, residuals, a, "residuals");
+  checkSameDevice(name, rank, a, "rank");
+  checkSameDevice(name, singular_values, a, "singular_values");
+  const at::ScalarType real = c10::toRealValueType(a.scalar_type());
+  checkLinalgCompatibleDtype(name, solution, a, "solution");
+  checkLinalgCompatibleDtype(name, residuals.scalar_type(), real, "residuals");
+  checkLinalgCompatibleDtype(name, rank.scalar_type(), at::kLong, "rank");
+  checkLinalgCompatibleDtype(name, singular_values.scalar_type(), real, "singular_values");
   const auto [x, r, k, s] = least_squares(a, b, rcond, driver);
   const std::pair<at::Tensor*, at::Tensor> results[] = {
       {&solution, x}, {&residuals, r}, {&rank, k}, {&singular_values, s}};
   for (const auto& [out, value] : results) {
-    at::native::resize_output(*out, value.sizes());
+    const bool was_empty = out->numel() == 0;
+    // As LAPACK's results are: the CPU hands an empty `out` over to it.
+    if (at::native::resize_output(*out, value.sizes()) && was_empty) out->as_strided_(value.sizes(), value.strides());
     out->copy_(value);
   }
   return {solution, residuals, rank, singular_values};

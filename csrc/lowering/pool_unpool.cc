@@ -72,7 +72,10 @@ Results fractional_max_pool(Op& op, size_t n) {
   const int64_t planes = plane_count(dims, n);
   Dims flat{planes};
   flat.insert(flat.end(), input.begin(), input.end());
-  Value samples = reshape(op.tensor("random_samples", opmath_type(x.element())), {planes, static_cast<int64_t>(n)});
+  // Without a batch dim, only the first of the batch's samples counts.
+  const auto spatial = static_cast<int64_t>(n);
+  Value samples = op.tensor("random_samples", opmath_type(x.element()));
+  samples = slice_dim(reshape(samples, {samples.type().numel() / spatial, spatial}), 0, 0, planes);
   const ElementType index_type = plane_index_type(plane_elements(input));
   Best best{reshape(x, flat), {}};
   int64_t plane_stride = 1;

@@ -33,6 +33,10 @@ class Case:
     def canonical(self, outputs):
         return canonical(self.name, self.sample, outputs)
 
+    def reference(self):
+        """The results in wider arithmetic."""
+        return self.canonical(self.call(*widened(self.sample)))
+
 
 def forward(op, dtype, samples):
     """Values and strides of results, and what the call did to its arguments, which schemas do not always tell."""
@@ -89,12 +93,8 @@ def _compare_call(case, values, strides):
         values.record(error_difference(None, error))
         return
 
-    def reference():
-        wide_args, wide_kwargs = widened(case.sample)
-        return case.canonical(case.call(wide_args, wide_kwargs))
-
     message, failure = attempt(
-        lambda: difference(case.canonical(expected), case.canonical(actual), case.bounds, case.by_value, reference)
+        lambda: difference(case.canonical(expected), case.canonical(actual), case.bounds, case.by_value, case.reference)
     )
     if failure is None and not message and not case.random:
         message, failure = attempt(

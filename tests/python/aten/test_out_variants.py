@@ -57,6 +57,21 @@ OUT_DTYPES = {
         x.view(2, 2), x.view(2, 2), out=torch.empty(2, 2, dtype=torch.float64, device=x.device)
     ),
     "argmax_wrong": lambda x: torch.argmax(x, 0, out=torch.empty((), dtype=torch.int32, device=x.device)),
+    # Kernels that want the dtype of the result, kernels that cast, and one that computes in the dtype of out.
+    "triu_wider": lambda x: torch.triu(x.view(2, 2), out=torch.empty(0, dtype=torch.float64, device=x.device)),
+    "cummax_wider": lambda x: torch.cummax(
+        x,
+        0,
+        out=(torch.empty(0, dtype=torch.float64, device=x.device), torch.empty(0, dtype=torch.int64, device=x.device)),
+    ),
+    "round_into_complex": lambda x: torch.round(x, out=torch.empty(0, dtype=torch.complex64, device=x.device)),
+    "all_into_int": lambda x: torch.all(x, out=torch.empty((), dtype=torch.int64, device=x.device)),
+    "lu_solve_wider": lambda x: torch.linalg.lu_solve(
+        *torch.linalg.lu_factor(x.view(2, 2) + 2 * torch.eye(2, device=x.device)),
+        x.view(2, 2),
+        out=torch.empty(0, dtype=torch.float64, device=x.device),
+    ),
+    "cumsum_into_int": lambda x: torch.cumsum(x + 0.6, 0, out=torch.empty(4, dtype=torch.int64, device=x.device)),
     "complex_into_float": lambda x: torch.mul(x, 1j, out=torch.empty(4, device=x.device)),
     "sqrt_into_int": lambda x: torch.sqrt(x, out=torch.empty(4, dtype=torch.int64, device=x.device)),
     "gather_wrong": lambda x: torch.gather(
@@ -119,3 +134,45 @@ def test_factory_out():
         return a, b, c, d
 
     agree(body, tol=1e-6)
+
+
+RESIZED = {
+    "transposed": lambda x, out: torch.add(x.t(), x.t(), out=out),
+    "triangular": lambda x, out: torch.linalg.inv(x, out=out),
+    "fourier": lambda x, out: torch.fft.fft(x, dim=0, out=out.to(torch.complex64)),
+    "reflectors": lambda x, out: torch.geqrf(x, out=(out, torch.empty(0, device=x.device))),
+    "parts": lambda x, out: torch.split_with_sizes_copy(x, [1, 2], out=[out, torch.empty(0, device=x.device)]),
+    "range": lambda x, out: torch.arange(4, out=out),
+    "evenly spaced": lambda x, out: torch.linspace(0, 1, 3, out=out),
+    "masked": lambda x, out: torch.masked_select(x, x > 1, out=out),
+    "histogram": lambda x, out: torch.histogram(x, 3, out=(out, torch.empty(0, device=x.device))),
+    "narrow": lambda x, out: torch.narrow_copy(x, 0, 0, 2, out=out),
+}
+
+
+@pytest.mark.parametrize("name", RESIZED)
+@pytest.mark.parametrize("size", [(0,), (3, 1)])
+def test_resized_out_has_the_strides_and_warning_of_the_cpu(name, size):
+    def body(device):
+        x = (torch.arange(9.0).view(3, 3) + 5 * torch.eye(3)).to(device)
+        out = torch.zeros(size, device=device)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = RESIZED[name](x, out)
+        return result, out, any("resized" in str(w.message) for w in caught)
+
+    agree(body, tol=1e-5, strides=True)
+
+
+@pytest.mark.parametrize("name", ["add_", "atan2_", "lt_", "fmod_", "xlogy_", "clamp_max_"])
+@pytest.mark.parametrize("rows", [0, 2])
+def test_in_place_results_do_not_grow(name, rows):
+    agree(lambda device: getattr(torch.ones(rows, 1, device=device), name)(torch.ones(rows, 3, device=device)))
+
+
+def test_out_on_another_device_is_refused():
+    x = torch.ones(3, 3, device="tpu")
+    for call in (torch.nonzero, torch.cholesky, lambda x, out: torch.masked_select(x, x > 0, out=out)):
+        out = torch.empty(0, dtype=torch.int64 if call is torch.nonzero else torch.float32)
+        with pytest.raises(RuntimeError, match="same device"):
+            call(x, out=out)
