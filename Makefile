@@ -6,6 +6,7 @@
 #   TORCH=torch==2.13.0   what pip is asked for; TORCH_INDEX=https://download.pytorch.org/whl/cpu saves the CUDA wheels
 #   JOBS=N            compile and test jobs
 #   CONFORMANCE_ARGS=...  of `python -m conformance`, such as --samples 0
+#   TPU_COMPILE_ARGS=...  of `python -m tpu_compile`, such as --samples 0
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -110,11 +111,16 @@ test: $(venv)/.installed $(venv)/.gtest
 	exit $$status
 
 # All of PyTorch's OpInfo, module and optimizer entries, in worker processes that keep crashes apart. Hours on two cores.
+# Then all programs for TPUs that are not there, through libtpu.
 conformance: $(venv)/.installed
 	mkdir -p $(BUILD)
 	cd tests && TORCH_TPU_FALLBACK=error TORCH_TPU_CACHE_DIR=$(abspath $(BUILD))/conformance-cache \
 	  $(bin)/python -m conformance --jobs $(JOBS) --json $(abspath $(BUILD))/conformance.json \
 	  --markdown ../docs/conformance.md $(CONFORMANCE_ARGS) | tee $(abspath $(BUILD))/conformance.log
+	cd tests && TORCH_TPU_FALLBACK=error TORCH_TPU_CACHE_DIR=$(abspath $(BUILD))/conformance-cache \
+	  $(bin)/python -m tpu_compile --generations v6e v5e --json $(abspath $(BUILD))/tpu_compile.json \
+	  --markdown ../docs/tpu_compile.md $(TPU_COMPILE_ARGS) | tee $(abspath $(BUILD))/tpu_compile.log
+	$(bin)/python tools/coverage.py
 
 # --- style
 
