@@ -44,6 +44,9 @@ std::string file_identity(const std::string& path) {
   return std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec);
 }
 
+constexpr const char* kXnnpackOption = "xla_cpu_use_xnnpack";
+std::atomic<bool> has_xnnpack_option{true};
+
 // The option that XLA's CPU plugins know for virtual devices.
 int64_t virtual_devices() {
   const char* text = std::getenv("TORCH_TPU_CPU_DEVICES");
@@ -141,8 +144,13 @@ std::string Session::compile_options(const lowering::Target& target, bool allow_
   options.portable = true;
   // Flags go with the program: an unknown one in XLA_FLAGS would end the process.
   options.env_overrides["xla_allow_excess_precision"] = allow_excess_precision;
-  // XLA's CPU backend drops NaN in max and min unless told not to.
-  if (target.is_cpu()) options.env_overrides["xla_cpu_enable_fast_min_max"] = false;
+  if (target.is_cpu()) {
+    // XLA's CPU backend drops NaN in max and min unless told not to.
+    options.env_overrides["xla_cpu_enable_fast_min_max"] = false;
+    // XNNPACK packs the weights of a product once for each address: a weight that was updated in place (donated), or
+    // another array at an address that was freed, would be read as it was before.
+    if (has_xnnpack_option) options.env_overrides[kXnnpackOption] = false;
+  }
   return options.serialize();
 }
 
@@ -167,7 +175,15 @@ std::unique_ptr<pjrt::LoadedExecutable> Session::compile(const std::string& modu
   }
   if (log_enabled("compile", LogLevel::kDebug)) log("compile", LogLevel::kDebug, module_text);
   const auto start = clock::now();
-  auto executable = client_->compile(module_text, options);
+  std::unique_ptr<pjrt::LoadedExecutable> executable;
+  try {
+    executable = client_->compile(module_text, options);
+  } catch (const pjrt::Error& e) {
+    // Plugins that do not have XNNPACK, or no longer, refuse to be told not to use it.
+    if (std::string_view(e.what()).find(kXnnpackOption) == std::string_view::npos) throw;
+    if (!has_xnnpack_option.exchange(false)) throw;
+    return compile(module_text, allow_excess_precision);
+  }
   metrics().compile_nanoseconds += (clock::now() - start).count();
   ++metrics().compiles;
   if (disk_cache_) disk_cache_->write(key, executable->serialize());
