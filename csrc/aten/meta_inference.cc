@@ -10,26 +10,27 @@
 namespace torch_tpu::aten {
 namespace {
 
-at::Tensor to_meta(const at::Tensor& t) {
-  if (!t.defined() || t.device().is_meta()) return t;
-  // Numbers in the place of tensors stay what they are: their value takes part in type promotion only.
-  if (t.device().is_cpu() && t.dim() == 0) return t;
+bool is_host_number(const at::Tensor& t) { return t.defined() && t.device().is_cpu() && t.dim() == 0; }
+
+// Numbers in the place of tensors stay what they are, for meta kernels that read them, unless `all` are moved.
+at::Tensor to_meta(const at::Tensor& t, bool all) {
+  if (!t.defined() || t.device().is_meta() || (!all && is_host_number(t))) return t;
   at::Tensor meta = at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta).requires_grad(false));
   if (t.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
   return meta;
 }
 
-c10::IValue to_meta(const c10::IValue& v) {
-  if (v.isTensor()) return to_meta(v.toTensor());
+c10::IValue to_meta(const c10::IValue& v, bool all) {
+  if (v.isTensor()) return to_meta(v.toTensor(), all);
   if (v.isTensorList()) {
     c10::List<at::Tensor> list;
-    for (const at::Tensor& t : v.toTensorVector()) list.push_back(to_meta(t));
+    for (const at::Tensor& t : v.toTensorVector()) list.push_back(to_meta(t, all));
     return list;
   }
   if (v.isOptionalTensorList()) {
     c10::List<std::optional<at::Tensor>> list;
     for (const std::optional<at::Tensor>& t : v.toOptionalTensorList())
-      list.push_back(t ? std::optional<at::Tensor>(to_meta(*t)) : std::nullopt);
+      list.push_back(t ? std::optional<at::Tensor>(to_meta(*t, all)) : std::nullopt);
     return list;
   }
   if (v.isDevice()) return c10::Device(c10::DeviceType::Meta);
@@ -92,13 +93,25 @@ void set_cpu_fft_strides(const std::string& name, at::ArrayRef<c10::IValue> argu
 
 std::vector<MetaResult> infer_results(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) {
   if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) return {};
-  torch::jit::Stack stack;
-  for (const c10::IValue& v : arguments) stack.push_back(to_meta(v));
   check_inputs(op, arguments);
+  torch::jit::Stack stack;
+  const auto call = [&](bool all) {
+    stack.clear();
+    for (const c10::IValue& v : arguments) stack.push_back(to_meta(v, all));
+    op.callBoxed(&stack);
+  };
+  const bool has_number = std::any_of(arguments.begin(), arguments.end(), [](const c10::IValue& v) {
+    return v.isTensor() && is_host_number(v.toTensor());
+  });
   {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     try {
-      op.callBoxed(&stack);
+      try {
+        call(false);
+      } catch (const std::exception&) {
+        if (!has_number) throw;
+        call(true);  // PyTorch's reference implementations want one device
+      }
     } catch (const c10::NotImplementedError&) {
       return {};
     } catch (const std::exception&) {

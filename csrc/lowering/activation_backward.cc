@@ -190,7 +190,7 @@ Value rrelu_with_noise_backward(Op& op) {
   Value fixed = select(greater(x, 0), g, g * like(x, (lower + upper) * 0.5));
   if (!op.boolean("training")) return fixed;
   Value noise = like(x, op.tensor("noise", x.element()));
-  return select(like(x, greater(upper - lower, 1e-6)), g * noise, fixed);
+  return select(like(x, greater(abs(upper - lower), 1e-6)), g * noise, fixed);
 }
 
 }  // namespace

@@ -95,9 +95,17 @@ Value fft_c2r(Op& op) {
 }  // namespace
 
 void register_fft(Registry& r) {
-  r.add("_fft_c2c", fft_c2c);
-  r.add("_fft_r2c", fft_r2c);
-  r.add("_fft_c2r", fft_c2r);
+  constexpr const char* kNoWideTransform =
+      "TPUs have no Fourier transform of float64 or complex128: use float32 or complex64";
+  r.add("_fft_c2c", fft_c2c)
+      .note("XLA's Fourier transform, up to three dims at a time")
+      .not_on_tpu({ElementType::kC128}, kNoWideTransform);
+  r.add("_fft_r2c", fft_r2c)
+      .note("XLA's Fourier transform, up to three dims at a time")
+      .not_on_tpu({ElementType::kF64}, kNoWideTransform);
+  r.add("_fft_c2r", fft_c2r)
+      .note("XLA's Fourier transform, up to three dims at a time")
+      .not_on_tpu({ElementType::kC128}, kNoWideTransform);
 }
 
 }  // namespace torch_tpu::lowering

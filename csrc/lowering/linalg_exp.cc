@@ -71,7 +71,7 @@ Value compute_linear_combination(Op& op) {
 }  // namespace
 
 void register_linalg_exp(Registry& r) {
-  r.add("linalg_matrix_exp", linalg_matrix_exp);
+  r.add("linalg_matrix_exp", linalg_matrix_exp).note("scaling and squaring of a Taylor polynomial");
   r.add("_compute_linear_combination", compute_linear_combination);
 }
 

@@ -227,8 +227,8 @@ Value linalg_ldl_solve(Op& op) {
 }  // namespace
 
 void register_linalg_ldl(Registry& r) {
-  r.add("linalg_ldl_factor_ex", linalg_ldl_factor_ex);
-  r.add("linalg_ldl_solve", linalg_ldl_solve);
+  r.add("linalg_ldl_factor_ex", linalg_ldl_factor_ex).note("Bunch and Kaufman pivoting, column by column");
+  r.add("linalg_ldl_solve", linalg_ldl_solve).note("block diagonal and triangular solves of Bunch and Kaufman factors");
 }
 
 }  // namespace torch_tpu::lowering

@@ -129,10 +129,10 @@ Value form_q(Value reflectors, Value tau, int64_t columns) {
 }
 
 void register_linalg_qr(Registry& r) {
-  r.add("geqrf", geqrf).column_major({0});
-  r.add("linalg_qr", linalg_qr);
-  r.add("linalg_householder_product", linalg_householder_product);
-  r.add("ormqr", ormqr);
+  r.add("geqrf", geqrf).column_major({0}).note("Householder reflections");
+  r.add("linalg_qr", linalg_qr).note("Householder reflections");
+  r.add("linalg_householder_product", linalg_householder_product).note("product of Householder reflections");
+  r.add("ormqr", ormqr).note("product of Householder reflections");
 }
 
 }  // namespace torch_tpu::lowering

@@ -2,6 +2,7 @@
 // Dirichlet), their reparametrized gradients, and multinomial.
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "lowering/helpers.h"
 #include "lowering/random_helpers.h"
@@ -17,6 +18,41 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Value number(Value like, double v) { return constant_like(like, v); }
 
+// What counts are drawn in. TPUs have f64 only in software, which takes half a minute to compile here.
+ElementType counting_type(const Op& op) { return op.target().is_tpu() ? kF32 : kF64; }
+
+// x log(x / mean) + mean - x for x >= 0, without cancellation near the mean (Loader 2000).
+Value deviance(Value x, Value mean) {
+  Value v = (x - mean) / (x + mean), square = v * v;
+  Value series = number(x, 1.0 / 15);
+  for (const int odd : {13, 11, 9, 7, 5, 3}) series = series * square + number(x, 1.0 / odd);
+  Value near = (x - mean) * v + number(x, 2) * x * v * square * series;
+  Value none = equal(x, number(x, 0));
+  Value far = x * stablehlo::log(select(none, mean, x) / mean) + mean - x;
+  return select(less(abs(v), number(x, 0.1)), near, far);
+}
+
+// log(k!) without its Stirling approximation k log(k) - k + log(2 pi k) / 2, for k = 0, 1, ...; 0 for 0.
+Value stirling_error(Value k) {
+  constexpr int kFirst = 10;  // where the series is exact
+  Value large = maximum(k, number(k, kFirst)), inverse = number(k, 1) / large, square = inverse * inverse;
+  Value series = number(k, -1.0 / 1680);
+  for (const double c : {1.0 / 1260, -1.0 / 360, 1.0 / 12}) series = series * square + number(k, c);
+  Value error = series * inverse;
+  for (int n = 0; n < kFirst; ++n) {
+    const double exact =
+        n == 0 ? 0 : std::lgamma(n + 1.0) - (n * std::log(n) - n + std::log(2 * std::numbers::pi * n) / 2);
+    error = select(equal(k, number(k, n)), number(k, exact), error);
+  }
+  return error;
+}
+
+// Logarithm of the Poisson probability of k = 0, 1, ..., exact to the type's last digits also where log(k!) is large.
+Value log_poisson(Value k, Value mean) {
+  Value some = maximum(k * number(k, 2 * std::numbers::pi), number(k, 1));
+  return negate(deviance(k, mean) + stirling_error(k) + number(k, 0.5) * stablehlo::log(some));
+}
+
 Value uniform_of(RandomStream& stream, ElementType compute, const Dims& dims) {
   return half_open_unit(stream.bits(bits_type(compute), dims), significand_bits(compute));
 }
@@ -26,7 +62,7 @@ Value uniform_of(RandomStream& stream, ElementType compute, const Dims& dims) {
 Value invert_cdf(Value u, Value p0, const std::function<Value(Value)>& ratio) {
   if (u.numel() == 0) return u;
   constexpr double kMaxCount = 200;  // means are below 10 here
-  const Value k0 = constant(u.builder(), kF64, 0.0);
+  const Value k0 = constant(u.builder(), u.element(), 0.0);
   const Value init[4] = {k0, p0, p0, number(u, 0)};
   return while_loop(
       init,
@@ -42,10 +78,10 @@ Value invert_cdf(Value u, Value p0, const std::function<Value(Value)>& ratio) {
       })[3];
 }
 
-// Transformed rejection with squeeze for large means (Hoermann 1993), inversion for the others. f64 throughout: the
-// logarithms of factorials cancel.
+// Transformed rejection with squeeze for large means (Hoermann 1993), inversion for the others.
 Value poisson(Op& op) {
-  Value rate = op.tensor("self", kF64);
+  const ElementType compute = counting_type(op);
+  Value rate = op.tensor("self", compute);
   const Dims& dims = rate.dims();
   Value valid = logical_and(greater_equal(rate, number(rate, 0)), is_finite(rate));
   Value large = logical_and(valid, greater_equal(rate, number(rate, 10)));
@@ -56,33 +92,34 @@ Value poisson(Op& op) {
   Value a = number(rate, -0.059) + number(rate, 0.02483) * b;
   Value log_inverse_alpha = stablehlo::log(number(rate, 1.1239) + number(rate, 1.1328) / (b - number(rate, 3.4)));
   Value vr = number(rate, 0.9277) - number(rate, 3.6224) / (b - number(rate, 2));
-  Value log_rate = stablehlo::log(safe);
   auto propose = [&](RandomStream& stream) {
-    Value u = uniform_of(stream, kF64, dims) - number(rate, 0.5);
-    Value v = positive_unit(stream.bits(kU64, dims));
+    Value u = uniform_of(stream, compute, dims) - number(rate, 0.5);
+    Value v = positive_unit(stream.bits(bits_type(compute), dims));
     Value us = number(rate, 0.5) - abs(u);
     Value k = stablehlo::floor((number(rate, 2) * a / us + b) * u + safe + number(rate, 0.43));
     Value quick = logical_and(greater_equal(us, number(rate, 0.07)), less_equal(v, vr));
     Value no = logical_or(less(k, number(rate, 0)), logical_and(less(us, number(rate, 0.013)), greater(v, us)));
     Value left = stablehlo::log(v) + log_inverse_alpha - stablehlo::log(a / (us * us) + b);
-    Value right = k * log_rate - safe - lgamma(k + number(rate, 1));
+    Value right = log_poisson(maximum(k, number(rate, 0)), safe);
     Value slow = logical_and(logical_not(no), less_equal(left, right));
     return std::pair{logical_or(quick, slow), k};
   };
   Value by_rejection = rejection_sample(op, large, number(rate, 0), propose);
 
   Value low = select(small, rate, number(rate, 0));
-  Value u = select(small, half_open_unit(draw_bits(op, kU64, dims), 53), number(rate, -1));
+  Value u = select(small, half_open_unit(draw_bits(op, bits_type(compute), dims), significand_bits(compute)),
+                   number(rate, -1));
   Value by_inversion = invert_cdf(u, exponential(negate(low)), [&](Value k) { return low / k; });
 
   Value out = select(large, by_rejection, by_inversion);
   // Rates that CPU rejects, and infinity.
-  Value other = select(equal(rate, number(rate, kInfinity)), rate, quiet_nan(op.builder(), kF64, dims));
+  Value other = select(equal(rate, number(rate, kInfinity)), rate, quiet_nan(op.builder(), compute, dims));
   return convert(select(valid, out, other), op.element("self"));
 }
 
 Value binomial(Op& op) {
-  Value count = op.tensor("count", kF64), prob = op.tensor("prob", kF64);
+  const ElementType compute = counting_type(op);
+  Value count = op.tensor("count", compute), prob = op.tensor("prob", compute);
   broadcast_all({&count, &prob});
   const Dims& dims = count.dims();
   Value zero = number(count, 0), one = number(count, 1), half = number(count, 0.5);
@@ -105,24 +142,26 @@ Value binomial(Op& op) {
   Value vr = number(count, 0.92) - number(count, 4.2) / b;
   Value alpha = (number(count, 2.83) + number(count, 5.1) / b) * deviation;
   Value mode = stablehlo::floor((sn + one) * sp);
-  Value log_odds = stablehlo::log(sp / sq);
-  Value at_mode = lgamma(mode + one) + lgamma(sn - mode + one);
+  // Of k successes, but for a constant.
+  auto log_probability = [&](Value k) { return log_poisson(k, sn * sp) + log_poisson(sn - k, sn * sq); };
+  Value at_mode = log_probability(mode);
   auto propose = [&](RandomStream& stream) {
-    Value u = uniform_of(stream, kF64, dims) - half;
-    Value v = positive_unit(stream.bits(kU64, dims));
+    Value u = uniform_of(stream, compute, dims) - half;
+    Value v = positive_unit(stream.bits(bits_type(compute), dims));
     Value us = half - abs(u);
     Value k = stablehlo::floor((number(count, 2) * a / us + b) * u + c);
     Value inside = logical_and(greater_equal(k, zero), less_equal(k, sn));
     Value quick = logical_and(greater_equal(us, number(count, 0.07)), less_equal(v, vr));
     Value kept = select(inside, k, zero);
     Value left = stablehlo::log(v * alpha / (a / (us * us) + b));
-    Value right = at_mode - lgamma(kept + one) - lgamma(sn - kept + one) + (kept - mode) * log_odds;
+    Value right = log_probability(kept) - at_mode;
     return std::pair{logical_and(inside, logical_or(quick, less_equal(left, right))), kept};
   };
   Value by_rejection = rejection_sample(op, large, zero, propose);
 
   Value in = select(large, zero, n), ip = select(large, zero, p);
-  Value u = select(large, number(count, -1), half_open_unit(draw_bits(op, kU64, dims), 53));
+  Value u = select(large, number(count, -1),
+                   half_open_unit(draw_bits(op, bits_type(compute), dims), significand_bits(compute)));
   Value odds = ip / (one - ip);
   Value by_inversion =
       invert_cdf(u, exponential(in * log_plus_one(negate(ip))), [&](Value k) { return (in - k + one) / k * odds; });
@@ -130,7 +169,7 @@ Value binomial(Op& op) {
 
   Value out = select(large, by_rejection, by_inversion);
   out = select(flipped, n - out, out);
-  return convert(select(valid, out, quiet_nan(op.builder(), kF64, dims)), op.element("count"));
+  return convert(select(valid, out, quiet_nan(op.builder(), compute, dims)), op.element("count"));
 }
 
 struct GammaSample {
@@ -377,8 +416,8 @@ Value multinomial(Op& op) {
 }  // namespace
 
 void register_random_sampling(Registry& r) {
-  r.add("poisson", poisson).like("self");
-  r.add("binomial", binomial).like("count");
+  r.add("poisson", poisson).like("self").note("drawn in float32 on TPU, in float64 elsewhere");
+  r.add("binomial", binomial).like("count").note("drawn in float32 on TPU, in float64 elsewhere");
   r.add("_standard_gamma", standard_gamma).like("self");
   r.add("_standard_gamma_grad", standard_gamma_grad).like("self");
   r.add("_sample_dirichlet", sample_dirichlet).like("self");

@@ -119,11 +119,7 @@ Value hash_tensor(Op& op) {
   if (op.integer("mode") != 0)
     throw CallError("hash_tensor: mode " + std::to_string(op.integer("mode")) + " is unknown");
   Value x = op.tensor("self");
-  if (is_floating(x.element())) {
-    if (op.target().is_tpu())
-      throw Unsupported("hash_tensor of floats needs the bits of float64, which TPUs do not have");
-    x = bitcast_convert(convert(x, ElementType::kF64), ElementType::kU64);
-  }
+  if (is_floating(x.element())) x = bitcast_convert(convert(x, ElementType::kF64), ElementType::kU64);
   const Dims dims = dims_of(op);
   x = convert(x, ElementType::kU64);
   return finish(op, reduce(x, constant(op.builder(), ElementType::kU64, 0), dims, logical_xor), dims);
@@ -181,7 +177,9 @@ void register_reduce(Registry& r) {
   r.add("all.dims", all_dims_of);
   r.add("count_nonzero", count_nonzero);
   r.add("count_nonzero.dim_IntList", count_nonzero);
-  r.add("hash_tensor", hash_tensor);
+  r.add("hash_tensor", hash_tensor)
+      .not_on_tpu({ElementType::kBF16, ElementType::kF16, ElementType::kF32, ElementType::kF64},
+                  "hash_tensor of floats needs the bits of float64, which TPUs do not have");
   r.add("trace", trace);
   r.add("logsumexp", logsumexp);
   register_reduce_statistics(r);

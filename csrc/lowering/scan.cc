@@ -10,11 +10,13 @@ namespace torch_tpu::lowering {
 
 using namespace stablehlo;
 
+namespace {
+
 // Blocks of 16 by reduce_window, then the blocks' totals by recursion: O(16 n) work in log16(n) steps. One
 // reduce_window over all of a long dim is O(n^2) on XLA's CPU backend, and log-step shifts make its fusions repeat
 // work. Windows longer than 16 would be split by XLA itself, which fails for several arrays at once.
-std::vector<Value> inclusive_scan(std::span<const Value> xs, std::span<const Value> identities, int64_t dim,
-                                  const RegionBody& combine) {
+std::vector<Value> windowed_scan(std::span<const Value> xs, std::span<const Value> identities, int64_t dim,
+                                 const RegionBody& combine) {
   constexpr int64_t kBlock = 16;
   const size_t d = static_cast<size_t>(dim), count = xs.size();
   const Dims dims = xs[0].dims();
@@ -44,7 +46,7 @@ std::vector<Value> inclusive_scan(std::span<const Value> xs, std::span<const Val
 
   std::vector<Value> totals;
   for (const Value& v : inner) totals.push_back(reshape(slice_dim(v, dim + 1, kBlock - 1, kBlock), totals_dims));
-  totals = inclusive_scan(totals, identities, dim, combine);
+  totals = windowed_scan(totals, identities, dim, combine);
   // What precedes each block: the totals, shifted by one.
   Dims one = zeros, minus_one = zeros, spread;
   one[d] = 1;
@@ -63,9 +65,34 @@ std::vector<Value> inclusive_scan(std::span<const Value> xs, std::span<const Val
   return results;
 }
 
+// Each step doubles the reach.
+std::vector<Value> shifted_scan(std::span<const Value> xs, std::span<const Value> identities, int64_t dim,
+                                const RegionBody& combine) {
+  std::vector<Value> current(xs.begin(), xs.end());
+  const Dims zeros(xs[0].dims().size(), 0);
+  for (int64_t shift = 1; shift < xs[0].dims().at(static_cast<size_t>(dim)); shift *= 2) {
+    Dims low = zeros, high = zeros;
+    low[static_cast<size_t>(dim)] = shift;
+    high[static_cast<size_t>(dim)] = -shift;
+    std::vector<Value> arguments;
+    for (size_t i = 0; i < xs.size(); ++i) arguments.push_back(pad(current[i], identities[i], low, high));
+    arguments.insert(arguments.end(), current.begin(), current.end());
+    current = combine(arguments);
+  }
+  return current;
+}
+
+}  // namespace
+
+std::vector<Value> inclusive_scan(const Target& target, std::span<const Value> xs, std::span<const Value> identities,
+                                  int64_t dim, const RegionBody& combine) {
+  // libtpu crashes on windows with a combination of its own when it fuses them (logcumsumexp of bfloat16).
+  return target.is_tpu() ? shifted_scan(xs, identities, dim, combine) : windowed_scan(xs, identities, dim, combine);
+}
+
 Value inclusive_scan(Value x, Value identity, int64_t dim, const Combine& combine) {
-  return inclusive_scan(std::span<const Value>(&x, 1), std::span<const Value>(&identity, 1), dim,
-                        [&](std::span<const Value> a) { return std::vector<Value>{combine(a[0], a[1])}; })[0];
+  return windowed_scan(std::span<const Value>(&x, 1), std::span<const Value>(&identity, 1), dim,
+                       [&](std::span<const Value> a) { return std::vector<Value>{combine(a[0], a[1])}; })[0];
 }
 
 namespace {
@@ -102,7 +129,7 @@ Results cumulative_extreme(Op& op, Comparison keeps) {
   // An identity by its index: -1 marks "nothing yet", which loses to any element.
   const Value xs[2] = {v, i};
   const Value identities[2] = {constant(op.builder(), v.element(), 0), constant(op.builder(), index, -1)};
-  std::vector<Value> r = inclusive_scan(xs, identities, dim, [&](std::span<const Value> a) {
+  std::vector<Value> r = inclusive_scan(op.target(), xs, identities, dim, [&](std::span<const Value> a) {
     Value none = less(a[1], constant_like(a[1], 0)), later_none = less(a[3], constant_like(a[3], 0));
     Value takes = compare(keeps, a[2], a[0]);
     if (is_floating(a[0].element())) takes = logical_or(is_nan(a[2]), logical_and(logical_not(is_nan(a[0])), takes));
@@ -149,7 +176,9 @@ Value logcumsumexp(Op& op) {
   const double bottom = -std::numeric_limits<double>::infinity();
   Value identity = is_complex(x.element()) ? constant(op.builder(), x.element(), std::complex<double>(bottom, 0))
                                            : constant(op.builder(), x.element(), bottom);
-  Value y = inclusive_scan(at_least_1d(x), identity, dim, log_add_exp);
+  const Value v = at_least_1d(x);
+  Value y = inclusive_scan(op.target(), {&v, 1}, {&identity, 1}, dim,
+                           [](std::span<const Value> a) { return std::vector<Value>{log_add_exp(a[0], a[1])}; })[0];
   return convert(reshape(y, x.dims()), out);
 }
 

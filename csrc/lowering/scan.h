@@ -9,8 +9,9 @@ namespace torch_tpu::lowering {
 
 // result[i] = x[0] + ... + x[i] along `dim` under the associative region `combine` (earlier..., later...) with its
 // identities (rank 0, one a value). All values have equal dims of rank >= 1.
-std::vector<Value> inclusive_scan(std::span<const Value> xs, std::span<const Value> identities, int64_t dim,
-                                  const stablehlo::RegionBody& combine);
+std::vector<Value> inclusive_scan(const Target& target, std::span<const Value> xs, std::span<const Value> identities,
+                                  int64_t dim, const stablehlo::RegionBody& combine);
+// The same for add, multiply, maximum and minimum.
 Value inclusive_scan(Value x, Value identity, int64_t dim, const stablehlo::Combine& combine);
 
 // The index type that counts along a dim of `size` elements: 32 bits where they are enough.
