@@ -91,6 +91,8 @@ const Registry& Registry::instance() {
     register_amp(*r);
     register_quantize(*r);
     register_rnn(*r);
+    register_sparse(*r);
+    register_jagged(*r);
     register_fft(*r);
     register_linalg(*r);
     return r;

@@ -117,6 +117,8 @@ void register_optimizer(Registry&);
 void register_amp(Registry&);
 void register_quantize(Registry&);
 void register_rnn(Registry&);
+void register_sparse(Registry&);
+void register_jagged(Registry&);
 void register_fft(Registry&);
 void register_linalg(Registry&);
 void register_linalg_lu(Registry&);  // called by register_linalg
@@ -126,6 +128,9 @@ void register_linalg_eig(Registry&);
 void register_linalg_exp(Registry&);
 void register_linalg_ldl(Registry&);
 // Parts of families, called by their family.
+void register_convolution_slow(Registry&);
+void register_quantized_matmul(Registry&);
+void register_observer(Registry&);
 void register_batch_norm(Registry&);
 void register_segment(Registry&);
 void register_index_dim(Registry&);
