@@ -43,6 +43,8 @@ ElementType to_element_type(c10::ScalarType type) {
       return ElementType::kF32;
     case ScalarType::Double:
       return ElementType::kF64;
+    case ScalarType::ComplexHalf:
+      return ElementType::kC32;
     case ScalarType::ComplexFloat:
       return ElementType::kC64;
     case ScalarType::ComplexDouble:

@@ -2,17 +2,27 @@
 // size is rounded up to a bucket, so that a new count is no new program. The returned tensor is the exact part of it.
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/Resize.h>
 #include <torch/library.h>
 
-#include <bit>
+#include "aten/buckets.h"
 
 namespace torch_tpu::aten {
 namespace {
 
-// Powers of two, up to what the result could be at most.
-int64_t bucket(int64_t count, int64_t most) {
-  constexpr uint64_t kSmallest = 16;
-  return std::min(most, static_cast<int64_t>(std::bit_ceil(std::max(static_cast<uint64_t>(count), kSmallest))));
+void check_out(const at::Tensor& out, at::ArrayRef<at::Tensor> inputs) {
+  at::assert_no_internal_overlap(out);
+  for (const at::Tensor& input : inputs) {
+    TORCH_CHECK(out.device() == input.device(), "Expected all tensors to be on the same device, but out is on ",
+                out.device(), " and another one is on ", input.device());
+    at::assert_no_overlap(out, input);
+  }
+}
+
+at::Tensor& write_to(at::Tensor& out, const at::Tensor& result) {
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result);
 }
 
 at::Tensor find_nonzero(const at::Tensor& self) {
@@ -26,9 +36,8 @@ at::Tensor find_nonzero(const at::Tensor& self) {
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
   TORCH_CHECK(out.scalar_type() == at::kLong,
               "nonzero: Expected out tensor to have scalar type Long but got scalar type ", out.scalar_type());
-  const at::Tensor result = find_nonzero(self);
-  if (out.sizes() != result.sizes()) out.resize_(result.sizes());
-  return out.copy_(result);
+  check_out(out, {self});
+  return write_to(out, find_nonzero(self));
 }
 
 // The flat positions of the true elements, padded with 0 up to a bucket.
@@ -48,9 +57,8 @@ at::Tensor select_masked(const at::Tensor& self, const at::Tensor& mask) {
 at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
   TORCH_CHECK(self.scalar_type() == out.scalar_type(),
               "masked_select(): self and result must have the same scalar type");
-  const at::Tensor result = select_masked(self, mask);
-  if (out.sizes() != result.sizes()) out.resize_(result.sizes());
-  return out.copy_(result);
+  check_out(out, {self, mask});
+  return write_to(out, select_masked(self, mask));
 }
 
 struct Unique {
@@ -97,6 +105,14 @@ std::tuple<at::Tensor, at::Tensor> unique(const at::Tensor& self, bool sorted, b
   return {values, inverse};
 }
 
+// Which run of equal neighbours each row belongs to.
+at::Tensor row_runs(const at::Tensor& rows) {
+  const int64_t n = rows.size(0);
+  at::Tensor differs = at::zeros({n}, rows.options().dtype(at::kLong));
+  if (n > 1) differs.narrow(0, 1, n - 1).copy_(rows.narrow(0, 1, n - 1).ne(rows.narrow(0, 0, n - 1)).any(1));
+  return differs.cumsum(0);
+}
+
 // Slices along `dim` as rows, with a rank for each: equal rows have equal ranks, and ranks sort as rows do.
 at::Tensor row_ranks(const at::Tensor& rows) {
   // Column by column from the last: refine the order of the columns behind by a stable sort of this one.
@@ -106,10 +122,7 @@ at::Tensor row_ranks(const at::Tensor& rows) {
     const at::Tensor key = rows.select(1, c).index_select(0, order);
     order = order.index_select(0, std::get<1>(key.sort(/*stable=*/true, 0, false)));
   }
-  const at::Tensor sorted = rows.index_select(0, order);
-  at::Tensor differs = at::zeros({n}, rows.options().dtype(at::kLong));
-  if (n > 1) differs.narrow(0, 1, n - 1).copy_(sorted.narrow(0, 1, n - 1).ne(sorted.narrow(0, 0, n - 1)).any(1));
-  return at::empty_like(order).scatter_(0, order, differs.cumsum(0));
+  return at::empty_like(order).scatter_(0, order, row_runs(rows.index_select(0, order)));
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_rows(const at::Tensor& self, int64_t dim, bool consecutive,
@@ -125,14 +138,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_rows(const at::Tensor& sel
     return {self.clone(), at::empty({0}, longs), at::empty({0}, longs)};
   }
   const at::Tensor rows = self.movedim(dim, 0).reshape({n, -1});
-  at::Tensor ranks;
-  if (consecutive) {
-    ranks = at::zeros({n}, longs);
-    if (n > 1) ranks.narrow(0, 1, n - 1).copy_(rows.narrow(0, 1, n - 1).ne(rows.narrow(0, 0, n - 1)).any(1));
-    ranks = ranks.cumsum(0);
-  } else {
-    ranks = row_ranks(rows);
-  }
+  const at::Tensor ranks = consecutive ? row_runs(rows) : row_ranks(rows);
   const auto [sorted, order] = ranks.sort(/*stable=*/true, 0, false);
   Unique u = unique_runs(sorted, order, {n}, true, want_counts);
   const int64_t count = u.values.numel();
@@ -170,8 +176,7 @@ at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> o
   }
   if (*output_size == 0) return at::empty({0}, repeats.options());
   // Element k of the result is the first position whose repeats reach beyond k.
-  const int64_t padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(*output_size)));
-  const at::Tensor k = at::arange(padded, ends.options());
+  const at::Tensor k = at::arange(bucket(*output_size), ends.options());
   return at::searchsorted(ends, k, /*out_int32=*/false, /*right=*/true)
       .to(repeats.scalar_type())
       .narrow(0, 0, *output_size);
@@ -190,8 +195,7 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
   TORCH_CHECK(low.item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
   const int64_t size = std::max(minlength, high.item<int64_t>() + 1);
   const at::Tensor added = weighted ? weights->to(type) : at::ones({self.numel()}, options);
-  const auto padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(size)));
-  return at::zeros({padded}, options).scatter_add_(0, self.to(at::kLong), added).narrow(0, 0, size);
+  return at::zeros({bucket(size)}, options).scatter_add_(0, self.to(at::kLong), added).narrow(0, 0, size);
 }
 
 }  // namespace

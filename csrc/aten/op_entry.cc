@@ -115,7 +115,7 @@ std::unique_ptr<OpEntry> make_entry(const lowering::Lowering& lowering, const c1
       argument.has_default = v.isDouble() || v.isInt();
       if (argument.has_default) argument.default_value = v.isDouble() ? v.toDouble() : static_cast<double>(v.toInt());
     }
-    const bool writes = a.alias_info() && a.alias_info()->isWrite();
+    const bool writes = is_write(a);
     if (writes && is_result(schema, a) && !contains(lowering.hidden_writes, a.name())) {
       argument.is_out = a.kwarg_only() && own && functional && *own != *functional;
       written.push_back(static_cast<int>(entry->arguments.size()));
@@ -129,11 +129,10 @@ std::unique_ptr<OpEntry> make_entry(const lowering::Lowering& lowering, const c1
     size_t next = 0;
     std::vector<int> aliased;
     for (size_t i = 0; i < schema.arguments().size(); ++i)
-      if (schema.arguments()[i].alias_info() && schema.arguments()[i].alias_info()->isWrite() &&
-          is_result(schema, schema.arguments()[i]))
+      if (is_write(schema.arguments()[i]) && is_result(schema, schema.arguments()[i]))
         aliased.push_back(static_cast<int>(i));
     for (const c10::Argument& r : returns) {
-      entry->return_argument.push_back(r.alias_info() && r.alias_info()->isWrite() ? aliased.at(next++) : -1);
+      entry->return_argument.push_back(is_write(r) ? aliased.at(next++) : -1);
       entry->returns_integer.push_back(kind_of(r.real_type()) == ArgumentKind::kInt);
     }
   }

@@ -13,6 +13,9 @@
 
 namespace torch_tpu::aten {
 
+// Whether the schema says that the argument, or what is returned, is written: "(a!)".
+inline bool is_write(const c10::Argument& a) { return a.alias_info() && a.alias_info()->isWrite(); }
+
 enum class ArgumentKind : uint8_t {
   kTensor,      // Tensor, Tensor?
   kTensorList,  // Tensor[], Tensor?[]

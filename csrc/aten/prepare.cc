@@ -3,9 +3,12 @@
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
 
+#include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "aten/bridge.h"
+#include "aten/buckets.h"
 
 namespace torch_tpu::aten {
 namespace {
@@ -178,28 +181,79 @@ bool check_factorization(const OpEntry& entry, torch::jit::Stack* stack) {
   return true;
 }
 
-// Factorizations that raise for a matrix they cannot factor, where the caller asks for that: reads `info`, the last
-// result.
-bool check_factorization(const OpEntry& entry, torch::jit::Stack* stack) {
-  c10::IValue& check_errors = argument(entry, stack, "check_errors");
-  if (!check_errors.toBool()) return false;
-  check_errors = false;
-  const bool is_matrix = (*stack)[stack->size() - entry.arguments.size()].toTensor().dim() == 2;
-  const std::string name = entry.name.substr(6, entry.name.find('.') - 6);
-  static const std::map<std::string, const char*> callers = {
-      {"linalg_cholesky_ex", "linalg.cholesky_ex"},           {"linalg_inv_ex", "linalg.inv_ex"},
-      {"linalg_lu_factor_ex", "torch.linalg.lu_factor_ex"},   {"_linalg_solve_ex", "torch.linalg.solve_ex"},
-      {"linalg_ldl_factor_ex", "torch.linalg.ldl_factor_ex"},
-  };
-  run_entry(entry, stack);
-  at::_linalg_check_errors(stack->back().toTensor(), callers.at(name), is_matrix);
-  return true;
-}
-
 // Scans into `out` compute in its dtype.
+bool scan_in_out_dtype(const OpEntry& entry, torch::jit::Stack* stack) {
   c10::IValue& dtype = argument(entry, stack, "dtype");
   if (dtype.isNone()) dtype = argument(entry, stack, "out").toTensor().scalar_type();
   return false;
+}
+
+// Lengths that the host knows become tensors, so that new ones are no new program, and rows of targets that follow one
+// another become rows of a matrix, as wide as a bucket.
+bool ctc_lengths_as_tensors(const OpEntry& entry, torch::jit::Stack* stack) {
+  const at::Tensor log_probs = argument(entry, stack, "log_probs").toTensor();
+  at::Tensor targets = argument(entry, stack, "targets").toTensor();
+  if (log_probs.dim() != 3 || targets.dim() < 1 || targets.dim() > 2 || targets.numel() == 0) return false;
+  const auto checked = [&](const char* name, int64_t most) {
+    std::vector<int64_t> lengths = argument(entry, stack, name).toIntVector();
+    TORCH_CHECK(static_cast<int64_t>(lengths.size()) == log_probs.size(1), name, " must be of size batch_size");
+    for (const int64_t n : lengths) {
+      TORCH_CHECK(n >= 0, "Expected ", name, " to have value at least 0, but got value ", n, " (while checking ",
+                  entry.name, ")");
+      TORCH_CHECK(n <= most, "Expected ", name, " to have value at most ", most, ", but got value ", n,
+                  " (while checking ", entry.name, ")");
+    }
+    return lengths;
+  };
+  const std::vector<int64_t> inputs = checked("input_lengths", log_probs.size(0));
+  const std::vector<int64_t> lengths = checked("target_lengths", targets.sizes().back());
+  const auto on_device = [&](const std::vector<int64_t>& values) {
+    return at::tensor(values, at::kLong).to(log_probs.device());
+  };
+  if (targets.dim() == 1) {
+    const int64_t total = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    TORCH_CHECK(total == targets.numel(), "Expected targets to have ", total, " elements, the sum of target_lengths, ",
+                "but got ", targets.numel(), " (while checking ", entry.name, ")");
+    const int64_t width = bucket(*std::max_element(lengths.begin(), lengths.end()), targets.numel());
+    std::vector<int64_t> positions;
+    int64_t start = 0;
+    for (const int64_t n : lengths) {
+      for (int64_t i = 0; i < width; ++i) positions.push_back(std::min(start + i, targets.numel() - 1));
+      start += n;
+    }
+    targets = targets.index_select(0, on_device(positions)).view({-1, width});
+  }
+  const int64_t blank = argument(entry, stack, "blank").toInt();
+  const bool zero_infinity = argument(entry, stack, "zero_infinity").toBool();
+  std::vector<c10::IValue> results;
+  if (entry.name == "aten::_ctc_loss") {
+    const auto [loss, log_alpha] =
+        at::_ctc_loss(log_probs, targets, on_device(inputs), on_device(lengths), blank, zero_infinity);
+    results = {loss, log_alpha};
+  } else {
+    results = {at::_ctc_loss_backward(argument(entry, stack, "grad").toTensor(), log_probs, targets, on_device(inputs),
+                                      on_device(lengths), argument(entry, stack, "neg_log_likelihood").toTensor(),
+                                      argument(entry, stack, "log_alpha").toTensor(), blank, zero_infinity)};
+  }
+  stack->erase(stack->end() - static_cast<std::ptrdiff_t>(entry.arguments.size()), stack->end());
+  for (c10::IValue& r : results) stack->push_back(std::move(r));
+  return true;
+}
+
+// Sparse gradients of bags are PyTorch's composition of other ops.
+bool sparse_bag_gradient(const OpEntry& entry, torch::jit::Stack* stack) {
+  const auto a = torch::jit::last(*stack, entry.arguments.size());
+  if (!a[9].toBool()) return false;
+  const at::Tensor indices = a[1].toTensor(), offsets = a[2].toTensor();
+  at::Tensor bag = a[3].toTensor();
+  if (bag.numel() != indices.numel())  // the CPU's fast path leaves it empty
+    bag = at::searchsorted(offsets, at::arange(indices.numel(), offsets.options()), false, /*right=*/true) - 1;
+  at::Tensor gradient = at::_embedding_bag_sparse_backward(
+      a[0].toTensor(), indices, offsets, bag, a[4].toTensor(), a[6].toInt(), a[7].toBool(), a[8].toInt(),
+      a[10].toOptional<at::Tensor>(), a[11].toInt());
+  torch::jit::drop(*stack, entry.arguments.size());
+  stack->emplace_back(std::move(gradient));
+  return true;
 }
 
 }  // namespace
@@ -220,6 +274,9 @@ bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::St
       {"_foreach_addcdiv.Tensor", move_scalars},
       {"_foreach_addcdiv.Tensor_out", move_scalars},
       {"_foreach_addcdiv_.Tensor", move_scalars},
+      {"_embedding_bag_backward", sparse_bag_gradient},
+      {"_ctc_loss", ctc_lengths_as_tensors},
+      {"_ctc_loss_backward", ctc_lengths_as_tensors},
       {"uniform_", check_sampling_arguments},
       {"normal_", check_sampling_arguments},
       {"normal.Tensor_float", check_sampling_arguments},
@@ -241,6 +298,8 @@ bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::St
       {"_linalg_solve_ex.result", check_factorization},
       {"linalg_ldl_factor_ex", check_factorization},
       {"linalg_ldl_factor_ex.out", check_factorization},
+      {"cumsum.out", scan_in_out_dtype},
+      {"cumprod.out", scan_in_out_dtype},
       {"_conj_physical", resolve_lazy_arguments},
       {"dot", resolve_lazy_arguments},
       {"vdot", resolve_lazy_arguments},

@@ -22,8 +22,6 @@ struct Kernel final : c10::OperatorKernel {
   const OpEntry* entry;
 };
 
-bool is_write(const c10::Argument& a) { return a.alias_info() && a.alias_info()->isWrite(); }
-
 bool same_argument(const c10::Argument& a, const c10::Argument& b) {
   return a.name() == b.name() && *a.real_type() == *b.real_type();
 }

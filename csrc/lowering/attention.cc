@@ -115,7 +115,7 @@ Results attention_forward(Op& op) {
   }
   Value out = batch_product(op, convert(p, a.value.element()), a.value);
   out = convert(reshape(out, out_dims), a.value.element());
-  logsumexp = convert(reshape(logsumexp, {a.batch, a.heads, a.q_length}), ElementType::kF32);
+  logsumexp = reshape(logsumexp, {a.batch, a.heads, a.q_length});
   // The two ints (max_q, max_k) and the absent tensors are undefined here: they need no device value.
   return {out, logsumexp, Value{}, Value{}, Value{}, Value{}, seed, offset, Value{}};
 }
@@ -167,6 +167,29 @@ Results attention_backward(Op& op) {
     Value full = reshape(grad_s, {a.batch, a.heads, a.q_length, a.kv_length});
     r[3] = convert(sum_to(full, op.dims("attn_bias")), op.element("attn_bias"));
   }
+  return r;
+}
+
+// CPU's kernels have a mask of the query's type for a bias, and no dropout.
+std::map<std::string, Argument, std::less<>> with_bias(const Op& op) {
+  auto arguments = op.arguments();
+  arguments["attn_bias"] = arguments.at("attn_mask");
+  return arguments;
+}
+
+Results flash_attention_for_cpu(Op& op) {
+  Op plain = op.with("_scaled_dot_product_fused_attention_overrideable", with_bias(op), {});
+  Results r = attention_forward(plain);
+  r.resize(2);
+  return r;
+}
+
+Results flash_attention_for_cpu_backward(Op& op) {
+  auto arguments = with_bias(op);
+  arguments["grad_input_mask"] = {std::vector<bool>{true, true, true, false}};
+  Op plain = op.with("_scaled_dot_product_fused_attention_overrideable_backward", std::move(arguments), {});
+  Results r = attention_backward(plain);
+  r.resize(3);
   return r;
 }
 
@@ -238,6 +261,9 @@ Results native_multi_head_attention(Op& op) {
 void register_attention(Registry& r) {
   r.add("_scaled_dot_product_fused_attention_overrideable", attention_forward);
   r.add("_scaled_dot_product_fused_attention_overrideable_backward", attention_backward).structural({"dropout_p"});
+  r.add("_scaled_dot_product_flash_attention_for_cpu", flash_attention_for_cpu).structural({"dropout_p"});
+  r.add("_scaled_dot_product_flash_attention_for_cpu_backward", flash_attention_for_cpu_backward)
+      .structural({"dropout_p"});
   r.add("_transform_bias_rescale_qkv", transform_bias_rescale_qkv);
   r.add("_native_multi_head_attention", native_multi_head_attention);
 }

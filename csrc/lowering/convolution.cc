@@ -397,6 +397,7 @@ Results convolution_backward(Op& op) {
 void register_convolution(Registry& r) {
   r.add("convolution_overrideable", convolution_forward).image_format({"input", "weight"});
   r.add("convolution_backward_overrideable", convolution_backward).image_format({"input", "weight"});
+  register_convolution_slow(r);
 }
 
 }  // namespace torch_tpu::lowering

@@ -111,6 +111,7 @@ void register_matmul(Registry& r) {
   r.add("baddbmm.dtype", baddbmm_dtype);
   r.add("linalg_cross", linalg_cross);
   register_triangular(r);
+  register_quantized_matmul(r);
 }
 
 }  // namespace torch_tpu::lowering

@@ -15,7 +15,9 @@ struct Grid {
 
 // Grid index of x, as a whole number that may lie outside of [low, high].
 Value grid_index(Value x, const Grid& g) {
-  Value inverse = constant_like(g.scale, 1.0) / g.scale;
+  // ATen inverts the scale in f32 for inputs of any type.
+  Value scale = convert(g.scale, kF32);
+  Value inverse = convert(constant_like(scale, 1.0) / scale, x.element());
   Value index = round_nearest_even(x * inverse) + g.zero_point;
   // ATen's conversion to an integer takes NaN to the lowest.
   return select(is_nan(index), g.low - constant_like(g.low, 1.0), index);
@@ -35,8 +37,11 @@ Value spread(const Op& op, std::string_view arg, Value x) {
   return like(x, reshape(v, {}));
 }
 
+// The scale, which is an f32 number for inputs of any type.
+Value tensor_scale(const Op& op, Value x) { return convert(convert(spread(op, "scale", x), kF32), x.element()); }
+
 Grid tensor_grid(const Op& op, Value x) {
-  return {spread(op, "scale", x), spread(op, "zero_point", x), spread(op, "quant_min", x), spread(op, "quant_max", x)};
+  return {tensor_scale(op, x), spread(op, "zero_point", x), spread(op, "quant_min", x), spread(op, "quant_max", x)};
 }
 
 // One scale and zero point for each index of dim `axis`.
@@ -117,6 +122,7 @@ Results learnable_backward(Op& op) {
 }  // namespace
 
 void register_quantize(Registry& r) {
+  register_observer(r);
   r.add("fake_quantize_per_tensor_affine_cachemask", cachemask<tensor_grid>)
       .runtime({"zero_point", "quant_min", "quant_max"})
       .like("self");

@@ -2,6 +2,7 @@
 // transposed table.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "lowering/helpers.h"
 #include "lowering/registry.h"
@@ -12,7 +13,7 @@ namespace {
 
 using namespace stablehlo;
 
-enum class Mode { kNearest, kNearestExact, kLinear, kCubic, kLinearAntialias, kCubicAntialias };
+enum class Mode { kNearest, kNearestExact, kLinear, kCubic, kLinearAntialias, kCubicAntialias, kLanczosAntialias };
 
 constexpr const char* kScaleNames[3][3] = {
     {"scales", "", ""}, {"scales_h", "scales_w", ""}, {"scales_d", "scales_h", "scales_w"}};
@@ -65,21 +66,34 @@ struct Tables {
     return taps;
   }
 
-  std::vector<std::pair<int64_t, double>> antialias(int64_t o, bool cubic_filter) const {
-    const T s = scale(), half = cubic_filter ? T(2) : T(1);
+  static T sinc(T x) {
+    x *= std::numbers::pi_v<T>;
+    return x == 0 ? T(1) : std::sin(x) / x;
+  }
+
+  // A filter at a distance below its half width.
+  static T filter(Mode mode, T x) {
+    switch (mode) {
+      case Mode::kCubicAntialias:
+        return x < 1 ? cubic_near(x, T(-0.5)) : cubic_far(x, T(-0.5));
+      case Mode::kLanczosAntialias:
+        return sinc(x) * sinc(x / 3);
+      default:
+        return 1 - x;
+    }
+  }
+
+  std::vector<std::pair<int64_t, double>> antialias(int64_t o, Mode mode) const {
+    const T s = scale(), half = mode == Mode::kLinearAntialias ? T(1) : mode == Mode::kCubicAntialias ? T(2) : T(3);
     const T support = s >= 1 ? half * s : half, inverse = s >= 1 ? 1 / s : T(1);
     const T center = s * (static_cast<T>(o) + T(0.5));
     const int64_t first = std::max<int64_t>(static_cast<int64_t>(center - support + T(0.5)), 0);
     const int64_t end = std::min(static_cast<int64_t>(center + support + T(0.5)), input);
-    auto filter = [&](T x) {
-      x = std::abs(x);
-      if (!cubic_filter) return x < 1 ? 1 - x : T(0);
-      return x < 1 ? cubic_near(x, T(-0.5)) : x < 2 ? cubic_far(x, T(-0.5)) : T(0);
-    };
     std::vector<T> weights;
     T total = 0;
     for (int64_t i = first; i < end; ++i) {
-      weights.push_back(filter((static_cast<T>(i) - center + T(0.5)) * inverse));
+      const T distance = std::abs((static_cast<T>(i) - center + T(0.5)) * inverse);
+      weights.push_back(distance < half ? filter(mode, distance) : T(0));
       total += weights.back();
     }
     std::vector<std::pair<int64_t, double>> taps;
@@ -106,11 +120,8 @@ struct Tables {
         case Mode::kCubic:
           r.taps.push_back(cubic(o));
           break;
-        case Mode::kLinearAntialias:
-          r.taps.push_back(antialias(o, false));
-          break;
-        case Mode::kCubicAntialias:
-          r.taps.push_back(antialias(o, true));
+        default:
+          r.taps.push_back(antialias(o, mode));
           break;
       }
     return r;
@@ -232,6 +243,7 @@ void register_upsample(Registry& r) {
   add_mode<Mode::kCubic, 2>(r, "upsample_bicubic2d");
   add_mode<Mode::kLinearAntialias, 2>(r, "_upsample_bilinear2d_aa");
   add_mode<Mode::kCubicAntialias, 2>(r, "_upsample_bicubic2d_aa");
+  add_mode<Mode::kLanczosAntialias, 2>(r, "_upsample_lanczos2d_aa");
 }
 
 }  // namespace torch_tpu::lowering

@@ -30,6 +30,8 @@ enum class ElementType : uint8_t {
   kF8E4M3FNUZ,
   kF8E8M0FNU,
   kInvalid,
+  // complex32, which XLA does not have: arrays hold it as words of two halves, programs compute in complex64.
+  kC32,
 };
 
 struct ElementTypeInfo {
@@ -62,6 +64,7 @@ inline const ElementTypeInfo& element_type_info(ElementType type) {
       {"f8E4M3FNUZ", "float8_e4m3fnuz", 1, PJRT_Buffer_Type_F8E4M3FNUZ},
       {"f8E8M0FNU", "float8_e8m0fnu", 1, PJRT_Buffer_Type_F8E8M0FNU},
       {"invalid", "invalid", 0, PJRT_Buffer_Type_INVALID},
+      {"ui32", "complex32", 4, PJRT_Buffer_Type_U32},
   };
   return kTable[static_cast<uint8_t>(type)];
 }
@@ -92,6 +95,8 @@ inline ElementType complex_type(ElementType t) {
   if (is_complex(t)) return t;
   return t == ElementType::kF64 ? ElementType::kC128 : ElementType::kC64;
 }
+// The type of the values that programs have for elements of an array.
+inline ElementType value_type(ElementType t) { return t == ElementType::kC32 ? ElementType::kC64 : t; }
 // ATen's opmath: reduced floats compute in f32, others in their own type.
 inline ElementType opmath_type(ElementType t) { return is_reduced_float(t) ? ElementType::kF32 : t; }
 

@@ -23,7 +23,9 @@ class ProgramBuilder final : public lowering::ProgramContext {
   std::string build() {
     std::map<std::string, Argument, std::less<>> arguments;
     for (const ArgumentDescription& a : description_.arguments) arguments.emplace(a.name, argument(a));
-    lowering::Op op(*this, description_.lowering->name, std::move(arguments), description_.lowering_types);
+    std::vector<TensorType> types = description_.lowering_types;
+    for (TensorType& t : types) t.element = value_type(t.element);
+    lowering::Op op(*this, description_.lowering->name, std::move(arguments), std::move(types));
     lowering::Results values = description_.lowering->run(op);
     place_results(values);
     for (const lowering::Op::Write& w : op.writes()) write(written_tensor(w), w.value);
@@ -150,6 +152,24 @@ class ProgramBuilder final : public lowering::ProgramContext {
     return base;
   }
 
+  // Between the elements of an array and the values that they stand for, which differ for complex32 only.
+  static Value to_values(Value elements) {
+    if (elements.element() != ElementType::kC32) return elements;
+    Value halves = convert(bitcast_convert(elements, ElementType::kF16), ElementType::kF32);
+    const int64_t last = halves.rank() - 1;
+    const auto part = [&](int64_t i) { return reshape(slice_dim(halves, last, i, i + 1), elements.dims()); };
+    return complex(part(0), part(1));
+  }
+  static Value to_elements(Value values, ElementType element) {
+    values = convert(values, value_type(element));
+    if (element != ElementType::kC32) return values;
+    Dims pair = values.dims();
+    pair.push_back(1);
+    const auto half = [&](Value part) { return reshape(convert(part, ElementType::kF16), pair); };
+    const Value parts[2] = {half(real(values)), half(imag(values))};
+    return bitcast_convert(concatenate(parts, static_cast<int64_t>(pair.size()) - 1), element);
+  }
+
   // Between what memory holds and what the tensor means; both ways.
   static Value with_lazy_bits(const TensorRef& t, Value value) {
     if (t.conjugated) value = complex(real(value), negate(imag(value)));
@@ -161,8 +181,8 @@ class ProgramBuilder final : public lowering::ProgramContext {
     const AccessPlan& plan = plan_of(i);
     const TensorRef& t = tensor(i);
     Value value = plan.form() == AccessPlan::Form::kEmpty
-                      ? constant(module_, t.type, 0, Dims(t.sizes, t.sizes + t.rank))
-                      : with_lazy_bits(t, plan.emit_read(base_parameter(slot_of(i)), starts_of(i)));
+                      ? constant(module_, value_type(t.type), 0, Dims(t.sizes, t.sizes + t.rank))
+                      : with_lazy_bits(t, to_values(plan.emit_read(base_parameter(slot_of(i)), starts_of(i))));
     reads_.emplace(i, value);
     return value;
   }
@@ -173,7 +193,7 @@ class ProgramBuilder final : public lowering::ProgramContext {
     if (plan.form() == AccessPlan::Form::kEmpty) return;
     const Dims sizes(t.sizes, t.sizes + t.rank);
     if (value.dims() != sizes) value = broadcast_to(value, sizes);
-    value = with_lazy_bits(t, convert(value, t.type));
+    value = to_elements(with_lazy_bits(t, convert(value, value_type(t.type))), t.type);
     const int slot = slot_of(i);
     auto written = written_.find(slot);
     Value base = written != written_.end() ? written->second : plan.covers() ? Value() : base_parameter(slot);
@@ -183,7 +203,7 @@ class ProgramBuilder final : public lowering::ProgramContext {
   TensorArgument tensor_argument(int i) {
     const TensorRef& t = tensor(i);
     TensorArgument a;
-    a.type = {t.type, {t.sizes, t.sizes + t.rank}};
+    a.type = {value_type(t.type), {t.sizes, t.sizes + t.rank}};
     a.wrapped_number = t.wrapped_number;
     a.contiguous = t.contiguous;
     if (t.storage) {
@@ -223,6 +243,8 @@ class ProgramBuilder final : public lowering::ProgramContext {
             std::vector<ScalarArgument> list;
             for (const auto& s : v) list.push_back(scalar_argument(s));
             return {std::move(list)};
+          } else if constexpr (std::is_same_v<T, ElementType>) {
+            return {value_type(v)};
           } else {
             return {v};
           }
@@ -241,10 +263,22 @@ class ProgramBuilder final : public lowering::ProgramContext {
 
   // --- results
 
+  // What an in-place foreach op computes in must fit its tensors, as ATen has it: there is no meta kernel that says so.
+  void check_cast(ElementType from, int written) const {
+    const ElementType to = tensor(written).type;
+    const auto rank = [](ElementType t) {
+      return is_complex(t) || t == ElementType::kC32 ? 3 : is_floating(t) ? 2 : t == ElementType::kPred ? 0 : 1;
+    };
+    if (description_.op.find("_foreach_") != std::string::npos && rank(from) > rank(to))
+      throw lowering::CallError("result type " + stablehlo::to_string({from, {}}) +
+                                " can't be cast to the desired output type " + stablehlo::to_string({to, {}}));
+  }
+
   void place_results(const lowering::Results& values) {
     for (size_t i = 0; i < values.size(); ++i) {
       ResultDescription d = i < description_.results.size() ? description_.results[i] : ResultDescription{};
       if (d.written_tensor >= 0) {
+        if (values[i].defined()) check_cast(values[i].element(), d.written_tensor);
         if (values[i].defined() && values[i].numel() > 0) write(d.written_tensor, values[i]);
         continue;
       }
@@ -259,13 +293,14 @@ class ProgramBuilder final : public lowering::ProgramContext {
         if (description_.lowering->has_own_results) {
           if (v.dims() != d.type.dims || !description_.lowering->image_format_of.empty())
             d.strides = strides_like(v.dims());
-          d.type = v.type();
+          d.type = {d.type.element == ElementType::kC32 ? d.type.element : v.element(), v.dims()};
         }
         if (v.dims() != d.type.dims)
           throw TypeError(description_.op + ": the lowering's result " + std::to_string(i) + " is " +
                           stablehlo::to_string(v.type()) + ", expected " + stablehlo::to_string(d.type));
-        v = convert(v, d.type.element);
+        v = to_elements(v, d.type.element);
       } else {
+        if (v.element() == ElementType::kC64 && is_half_complex()) v = to_elements(v, ElementType::kC32);
         d.strides = strides_like(v.dims());
       }
       const auto& column_major = description_.lowering->column_major_results;
@@ -290,6 +325,16 @@ class ProgramBuilder final : public lowering::ProgramContext {
       program_.results.push_back(r);
       outputs_.push_back(v);
     }
+  }
+
+  // Whether the call's complex tensors are all complex32.
+  bool is_half_complex() const {
+    bool half = false;
+    for (const TensorRef& t : call_.tensors) {
+      if (is_complex(t.type)) return false;
+      half = half || t.type == ElementType::kC32;
+    }
+    return half;
   }
 
   static Dims column_major_strides(const Dims& dims) {

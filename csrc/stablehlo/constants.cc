@@ -86,6 +86,7 @@ std::string literal(ElementType type, int64_t value) {
     case ElementType::kU16:
       return std::to_string(static_cast<uint16_t>(value));
     case ElementType::kU32:
+    case ElementType::kC32:  // words in arrays
       return std::to_string(static_cast<uint32_t>(value));
     case ElementType::kU64:
       return std::to_string(static_cast<uint64_t>(value));
