@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include "aten/buckets.h"
+#include "aten/op_entry.h"
 
 namespace torch_tpu::aten {
 namespace {
@@ -28,9 +29,13 @@ at::Tensor& write_to(at::Tensor& out, const at::Tensor& result) {
 at::Tensor find_nonzero(const at::Tensor& self) {
   TORCH_CHECK(self.numel() == 0 || self.dim() <= 64, "nonzero is not supported for tensors of more than 64 dims");
   const int64_t count = self.numel() == 0 ? 0 : self.count_nonzero().item<int64_t>();
-  if (count == 0) return at::empty({0, self.dim()}, self.options().dtype(at::kLong));
+  // All rows, then all columns and so on, as the CPU has it.
+  if (count == 0) return at::empty_strided({0, self.dim()}, {1, 0}, self.options().dtype(at::kLong));
   if (self.dim() == 0) return at::empty({1, 0}, self.options().dtype(at::kLong));
-  return at::nonzero_static(self, bucket(count, self.numel()), 0).narrow(0, 0, count);
+  static const OpEntry& entry = internal_entry("tpu::nonzero(Tensor self, int size, int count) -> Tensor");
+  torch::jit::Stack stack{self, bucket(count, self.numel()), count};
+  run_entry(entry, &stack);
+  return stack.back().toTensor().as_strided({count, self.dim()}, {1, count});
 }
 
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {

@@ -136,6 +136,9 @@ std::vector<MetaResult> infer_results(const c10::OperatorHandle& op, at::ArrayRe
   const std::string& name = op.schema().name();
   if (name.starts_with("aten::_fft_") && op.schema().overload_name().empty())
     set_cpu_fft_strides(name, arguments, results[0]);
+  // Laid out row by row on the CPU, column by column on CUDA.
+  if (name == "aten::nonzero_static" && op.schema().overload_name().empty())
+    results[0].strides = {std::max<int64_t>(results[0].sizes[1], 1), 1};
   return results;
 }
 

@@ -2,10 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <unordered_map>
 
 #include "aten/bridge.h"
 #include "aten/buckets.h"
@@ -188,6 +190,41 @@ bool scan_in_out_dtype(const OpEntry& entry, torch::jit::Stack* stack) {
   return false;
 }
 
+bool some_overlap(const c10::List<at::Tensor>& list) {
+  std::unordered_map<const void*, std::vector<at::Tensor>> by_storage;
+  for (const at::Tensor& t : list) {
+    std::vector<at::Tensor>& others = by_storage[t.storage().unsafeGetStorageImpl()];
+    for (const at::Tensor& other : others)
+      if (at::get_overlap_status(t, other) != at::MemOverlapStatus::No) return true;
+    others.push_back(t);
+  }
+  return false;
+}
+
+// Lists are written in one program, which reads everything first. Where elements share memory, each must see what was
+// written before it.
+bool write_in_turn(const OpEntry& entry, torch::jit::Stack* stack) {
+  const size_t first = stack->size() - entry.arguments.size();
+  const c10::List<at::Tensor> list = (*stack)[first].toTensorList();
+  if (list.size() < 2 || !some_overlap(list)) return false;
+  for (size_t i = 0; i < list.size(); ++i) {
+    torch::jit::Stack one;
+    for (size_t k = first; k < stack->size(); ++k) {
+      if (!(*stack)[k].isList()) {
+        one.push_back((*stack)[k]);
+        continue;
+      }
+      const c10::impl::GenericList all = (*stack)[k].toList();
+      c10::impl::GenericList element(all.elementType());
+      element.push_back(all.get(i));
+      one.push_back(element);
+    }
+    run_entry(entry, &one);
+  }
+  stack->erase(stack->begin() + static_cast<std::ptrdiff_t>(first), stack->end());
+  return true;
+}
+
 // Lengths that the host knows become tensors, so that new ones are no new program, and rows of targets that follow one
 // another become rows of a matrix, as wide as a bucket.
 bool ctc_lengths_as_tensors(const OpEntry& entry, torch::jit::Stack* stack) {
@@ -248,9 +285,9 @@ bool sparse_bag_gradient(const OpEntry& entry, torch::jit::Stack* stack) {
   at::Tensor bag = a[3].toTensor();
   if (bag.numel() != indices.numel())  // the CPU's fast path leaves it empty
     bag = at::searchsorted(offsets, at::arange(indices.numel(), offsets.options()), false, /*right=*/true) - 1;
-  at::Tensor gradient = at::_embedding_bag_sparse_backward(
-      a[0].toTensor(), indices, offsets, bag, a[4].toTensor(), a[6].toInt(), a[7].toBool(), a[8].toInt(),
-      a[10].toOptional<at::Tensor>(), a[11].toInt());
+  at::Tensor gradient =
+      at::_embedding_bag_sparse_backward(a[0].toTensor(), indices, offsets, bag, a[4].toTensor(), a[6].toInt(),
+                                         a[7].toBool(), a[8].toInt(), a[10].toOptional<at::Tensor>(), a[11].toInt());
   torch::jit::drop(*stack, entry.arguments.size());
   stack->emplace_back(std::move(gradient));
   return true;
@@ -310,8 +347,8 @@ bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::St
       {"baddbmm", resolve_lazy_arguments},
       {"baddbmm_", resolve_lazy_arguments},
   };
-  auto it = table.find(name);
-  return it == table.end() ? nullptr : it->second;
+  if (auto it = table.find(name); it != table.end()) return it->second;
+  return name.starts_with("_foreach_") && name.substr(0, name.find('.')).ends_with('_') ? write_in_turn : nullptr;
 }
 
 }  // namespace torch_tpu::aten

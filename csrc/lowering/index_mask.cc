@@ -57,16 +57,36 @@ Value masked_scatter_backward(Op& op) {
   return reshape(compact(base, flatten(mask), flatten(grad)), sizes);
 }
 
+// Flat positions of the first `size` true elements, `fill` where there are no more.
+Value true_positions(Value self, int64_t size, int64_t fill) {
+  Builder& b = self.builder();
+  const ElementType type = index_type(self.numel());
+  Value mask = flatten(convert(self, ElementType::kPred));
+  return compact(constant(b, type, fill, {size}), mask, iota(b, type, mask.dims(), 0));
+}
+
+// Coordinates of the first `count` true elements, all of dimension 0, then all of dimension 1 and so on, as the CPU's
+// nonzero lays them out. Room for `size` of them.
+Value nonzero_columns(Op& op) {
+  Value self = op.tensor("self");
+  const int64_t size = op.integer("size"), rank = self.rank();
+  Builder& b = op.builder();
+  Value position = true_positions(self, size, 0);
+  const ElementType type = position.element();
+  Value k = iota(b, type, {rank * size}, 0);
+  auto [dim, nth] = divide_integers(op.target(), k, broadcast_to(op.scalar("count", type), k.dims()));
+  dim = minimum(dim, constant_like(dim, rank - 1));
+  const auto of_dim = [&](const Dims& values) { return take(constant_vector(b, type, values), dim, 0); };
+  Value outer = divide_integers(op.target(), take(position, nth, 0), of_dim(contiguous_strides(self.dims()))).quotient;
+  return convert(divide_integers(op.target(), outer, of_dim(self.dims())).remainder, ElementType::kS64);
+}
+
 Value nonzero_static(Op& op) {
   Value self = op.tensor("self");
   const int64_t size = op.integer("size"), rank = self.rank(), n = self.numel();
-  Builder& b = op.builder();
   Value fill = op.scalar("fill_value", ElementType::kS64);
   if (rank == 0 || n == 0 || size == 0) return broadcast_to(fill, {size, rank});
-  const ElementType type = index_type(n);
-  // Flat positions of the true elements, -1 where there are no more.
-  Value position =
-      compact(constant(b, type, -1, {size}), flatten(convert(self, ElementType::kPred)), iota(b, type, {n}, 0));
+  Value position = true_positions(self, size, -1);
   Value missing = less(position, constant_like(position, 0));
   const Dims strides = contiguous_strides(self.dims());
   std::vector<Value> coordinates;
@@ -88,6 +108,7 @@ void register_index_mask(Registry& r) {
   r.add("masked_scatter", masked_scatter);
   r.add("masked_scatter_backward", masked_scatter_backward);
   r.add("nonzero_static", nonzero_static).runtime({"fill_value"});
+  r.add_internal("tpu.nonzero", nonzero_columns).runtime({"count"});
 }
 
 }  // namespace torch_tpu::lowering

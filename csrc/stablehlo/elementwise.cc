@@ -104,6 +104,18 @@ static Value plain_convert(Value x, ElementType to) {
   return x.builder().emit1("stablehlo.convert", {x}, "", with_element(x, to));
 }
 
+// The types of 8 bits where XLA's conversion is not ATen's.
+static Value convert_to_float8(Value x, ElementType to) {
+  if (!is_floating(x.element()) || is_float8(x.element())) x = convert(x, ElementType::kF32);
+  if (to == ElementType::kF8E4M3FN) {  // saturates
+    const auto bound = [&](double v) { return constant(x.builder(), x.element(), v); };
+    return plain_convert(clamp(bound(-448), x, bound(448)), to);
+  }
+  // e8m0 has neither sign nor zero: zero becomes the smallest number, whose bits are zero.
+  Value smallest = bitcast_convert(constant(x.builder(), ElementType::kU8, 0, x.dims()), to);
+  return select(equal(x, constant_like(x, 0)), smallest, plain_convert(abs(x), to));
+}
+
 Value convert(Value x, ElementType to) {
   const ElementType from = x.element();
   if (from == to) return x;
@@ -119,6 +131,7 @@ Value convert(Value x, ElementType to) {
     const ElementType wide = byte_size(to) < 4 ? ElementType::kS32 : ElementType::kS64;
     return plain_convert(plain_convert(x, wide), to);
   }
+  if (to == ElementType::kF8E4M3FN || to == ElementType::kF8E8M0FNU) return convert_to_float8(x, to);
   // XLA turns the product of a converted bool and x into a choice between x and 0, which loses NaN and -0.
   if (is_bool(from) && is_floating(to)) x = plain_convert(x, ElementType::kS8);
   return plain_convert(x, to);

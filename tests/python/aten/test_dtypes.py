@@ -171,15 +171,13 @@ def test_default_dtype_is_followed():
 
 def test_dtypes_that_the_device_lacks():
     for make in (
-        lambda: torch.zeros(2, dtype=torch.complex32, device="tpu"),
-        lambda: torch.zeros(2, dtype=torch.complex32).to("tpu"),
+        lambda: torch.empty(2, dtype=torch.bits8, device="tpu"),
+        lambda: torch.empty(2, dtype=torch.bits8).to("tpu"),
     ):
-        with pytest.raises((TypeError, RuntimeError), match=r"tpu.*ComplexHalf|ComplexHalf.*tpu"):
+        with pytest.raises((TypeError, RuntimeError), match=r"tpu.*Bits8|Bits8.*tpu"):
             make()
     with pytest.raises((RuntimeError, NotImplementedError)):
         torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8).to("tpu")
-    with pytest.raises((RuntimeError, NotImplementedError), match=r"[Ss]parse|layout"):
-        torch.eye(2).to_sparse().to("tpu")
     assert torch.ones(1, device="tpu").item() == 1
 
 
@@ -203,3 +201,37 @@ def test_host_access():
         )
 
     agree(body)
+
+
+FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu]
+
+
+@pytest.mark.parametrize("dtype", FLOAT8, ids=str)
+def test_float8_conversions(dtype):
+    edges = [
+        0.0,
+        -0.0,
+        float("inf"),
+        -float("inf"),
+        float("nan"),
+        448,
+        449,
+        464,
+        465,
+        480,
+        240,
+        248,
+        57344,
+        61440,
+        65536,
+    ]
+    powers = [s * 1.5**m * 2.0**e for e in range(-20, 17) for m in (0, 1) for s in (1, -1)]
+    values = torch.tensor(edges + powers)
+
+    def body(device, source):
+        converted = values.to(source).to(device).to(dtype)
+        return converted.float(), torch.arange(256, dtype=torch.uint8).view(dtype).to(device).to(source)
+
+    for source in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
+        agree(body, source)
+    agree(lambda d: torch.tensor([0, 1, 3, 1000], device=d).to(dtype).float())

@@ -70,3 +70,17 @@ def test_failed_write_changes_nothing():
         return x, x._version
 
     agree(body)
+
+
+def test_foreach_over_elements_that_share_memory():
+    def body(device):
+        x = torch.arange(6.0, device=device)
+        torch._foreach_add_([x[:4], x[2:], x[:4]], 1.0)
+        torch._foreach_mul_([x[:2], x[:2]], [3.0, 5.0])
+        torch._foreach_add_(
+            [x[:3], x[1:4]], [torch.ones(3, device=device), torch.full((3,), 2.0, device=device)], alpha=2
+        )
+        torch._foreach_sqrt_([x[:1], x[1:2]])  # neighbours, which share storage only
+        return x
+
+    agree(body)
