@@ -137,12 +137,17 @@ void check_inputs(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> argum
     TORCH_CHECK(!real || !imag || real->scalar_type() == imag->scalar_type(), "Expected object of scalar type ",
                 real->scalar_type(), " but got scalar type ", imag->scalar_type(), " for second argument");
   } else if (name == "multinomial") {
-    const at::Tensor* self = tensor_named(schema, arguments, "self");
+    const at::Tensor *self = tensor_named(schema, arguments, "self"), *out = tensor_named(schema, arguments, "out");
     TORCH_CHECK(!self || at::isFloatingType(self->scalar_type()),
                 "multinomial only supports floating-point dtypes for input, got: ", self->scalar_type());
-    const at::Tensor* out = tensor_named(schema, arguments, "out");
     TORCH_CHECK(!out || out->scalar_type() == at::kLong,
                 "multinomial expects Long tensor out, got: ", out->scalar_type());
+    const int64_t count = arguments[1].toInt();
+    TORCH_CHECK(count > 0, "cannot sample n_sample <= 0 samples");
+    TORCH_CHECK(!self || arguments[2].toBool() || self->dim() == 0 || count <= self->size(-1),
+                "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+    TORCH_CHECK(!self || self->dim() == 0 || self->size(-1) <= int64_t{1} << 24,
+                "number of categories cannot exceed 2^24");
   } else if (name == "nll_loss_forward" || name == "nll_loss2d_forward") {
     const at::Tensor* target = tensor_named(schema, arguments, "target");
     TORCH_CHECK(!target || target->scalar_type() == at::kLong || target->scalar_type() == at::kByte,
@@ -157,20 +162,30 @@ void raise_as_on_cpu(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> ar
 void check_written(const OpEntry& entry, at::ArrayRef<c10::IValue> arguments, const std::vector<MetaResult>& results) {
   bool other_dtype = false;
   std::vector<c10::IValue> fitting(arguments.begin(), arguments.end());
+  const auto want = [&](size_t i, c10::ScalarType dtype) {
+    const at::Tensor& out = arguments[i].toTensor();
+    if (out.scalar_type() == dtype) return;
+    other_dtype = true;
+    fitting[i] = at::empty_strided(out.sizes(), out.strides(), out.options().dtype(dtype));
+  };
   for (size_t i = 0; i < arguments.size(); ++i) {
     const OpEntry::Argument& a = entry.arguments[i];
-    if (a.returned_as < 0 || static_cast<size_t>(a.returned_as) >= results.size() || !arguments[i].isTensor()) continue;
-    const MetaResult& result = results[static_cast<size_t>(a.returned_as)];
+    if (a.returned_as < 0 || !arguments[i].isTensor() || !arguments[i].toTensor().defined()) continue;
     const at::Tensor& written = arguments[i].toTensor();
-    if (!result.known || !result.defined || !written.defined()) continue;
+    // Without a meta kernel, the first result is taken to have the first argument's dtype. Of others nothing is
+    // assumed: kernels exist that trust the dtype of their indices.
+    if (results.empty() && a.is_out && a.returned_as == 0 && arguments[0].isTensor())
+      want(i, arguments[0].toTensor().scalar_type());
+    if (static_cast<size_t>(a.returned_as) >= results.size()) continue;
+    const MetaResult& result = results[static_cast<size_t>(a.returned_as)];
+    if (!result.known || !result.defined) continue;
     if (!a.is_out) {
       TORCH_CHECK(written.sizes() == at::IntArrayRef(result.sizes), "output with shape ", written.sizes(),
                   " doesn't match the broadcast shape ", at::IntArrayRef(result.sizes));
       TORCH_CHECK(c10::canCast(result.dtype, written.scalar_type()), "result type ", result.dtype,
                   " can't be cast to the desired output type ", written.scalar_type());
-    } else if (written.scalar_type() != result.dtype) {
-      other_dtype = true;
-      fitting[i] = at::empty_strided(written.sizes(), written.strides(), written.options().dtype(result.dtype));
+    } else {
+      want(i, result.dtype);
     }
   }
   if (!other_dtype || !can_run_on_cpu(*entry.own, arguments)) return;

@@ -112,8 +112,11 @@ std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&> least_squares_out
       {&solution, x}, {&residuals, r}, {&rank, k}, {&singular_values, s}};
   for (const auto& [out, value] : results) {
     const bool was_empty = out->numel() == 0;
-    // As LAPACK's results are: the CPU hands an empty `out` over to it.
-    if (at::native::resize_output(*out, value.sizes()) && was_empty) out->as_strided_(value.sizes(), value.strides());
+    if (at::native::resize_output(*out, value.sizes()) && was_empty) {
+      // The CPU hands an empty `out` over to LAPACK.
+      const size_t bytes = at::detail::computeStorageNbytes(value.sizes(), value.strides(), value.itemsize());
+      out->resize_({static_cast<int64_t>(bytes / value.itemsize())}).as_strided_(value.sizes(), value.strides());
+    }
     out->copy_(value);
   }
   return {solution, residuals, rank, singular_values};

@@ -49,6 +49,9 @@ INEXACT_ON_CPU = {"special.bessel_j0", "special.bessel_j1", "special.bessel_y0",
 # Results that are positions, where the order of equal elements is not specified.
 ARBITRARY_TIES = {"argsort": 0, "kthvalue": 1, "mode": 1, "sort": 1, "topk": 1}
 
+# Whose gradients go to the elements that were chosen: with 16 bits, many are equal.
+CHOOSE_AMONG_TIES = {"kthvalue", "mode", "msort", "sort", "topk"}
+
 # Eigenvectors and singular vectors have a free sign or phase, eigenvalues of general matrices no order.
 FREE_SIGN = {"linalg.eig", "linalg.eigh", "linalg.svd", "svd"}
 FREE_ORDER = {"linalg.eig", "linalg.eigvals"}
