@@ -127,6 +127,8 @@ Value softplus_backward(Op& op) {
 
 // Gradient of both shrinkages: 0 within [-lambda, lambda].
 Value shrink_backward(Op& op) {
+  const ElementType given = op.element("self");
+  if (!is_floating(given)) throw Unsupported("\"" + op.name() + "\" not implemented for '" + name_of(given) + "'");
   auto [g, x] = inputs(op, op.has("grad_output") ? "grad_output" : "grad_out");
   Value lambda = rounded_number(op, "lambd", "self", x);
   Value outside = logical_or(less(x, negate(lambda)), greater(x, lambda));

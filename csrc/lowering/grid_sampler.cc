@@ -173,7 +173,8 @@ struct Sampler {
     }
   }
 
-  Value gather_pixels(Value image_last, Value index, Value inside) const {
+  // [n, m, c] at the flat indices [n, m].
+  Value gather_at(Value image_last, Value index) const {
     GatherDims g;
     g.offset_dims = {2};
     g.collapsed_slice_dims = {1};
@@ -181,8 +182,25 @@ struct Sampler {
     g.start_indices_batching_dims = {0};
     g.start_index_map = {1};
     g.index_vector_dim = 2;
-    Value v = gather(image_last, index, g, {1, 1, c});
-    return select(over_channels(inside), v, constant_like(v, 0));
+    return gather(image_last, index, g, {1, 1, c});
+  }
+
+  // Calls f(pixels, weight, per-axis choice) for each combination of taps; pixels outside of the image are zero.
+  template <typename F>
+  void for_each_pixel(Value image_last, F&& f) const {
+    // libtpu takes seconds to compile each gather of a large image: there one reads for all taps.
+    Value all;
+    if (op.target().is_tpu()) {
+      std::vector<Value> indices;
+      for_each_tap([&](Value index, Value, Value, const std::vector<size_t>&) { indices.push_back(index); });
+      all = gather_at(image_last, indices.size() == 1 ? indices[0] : concatenate(indices, 1));
+    }
+    int64_t tap = 0;
+    for_each_tap([&](Value index, Value inside, Value weight, const std::vector<size_t>& at) {
+      Value v = all.defined() ? slice_dim(all, 1, tap * points, (tap + 1) * points) : gather_at(image_last, index);
+      ++tap;
+      f(select(over_channels(inside), v, constant_like(v, 0)), weight, at);
+    });
   }
 
   Value over_channels(Value x) const { return broadcast_in_dim(x, {n, points, c}, {0, 1}); }
@@ -195,8 +213,8 @@ Value grid_sampler(Op& op) {
   if (s.is_empty()) return constant(op.builder(), op.element("input"), 0, result);
   Value image = Sampler::channels_last(op.tensor("input", s.compute));
   Value sum;
-  s.for_each_tap([&](Value index, Value inside, Value weight, const std::vector<size_t>&) {
-    Value term = multiply(s.gather_pixels(image, index, inside), s.over_channels(weight));
+  s.for_each_pixel(image, [&](Value pixels, Value weight, const std::vector<size_t>&) {
+    Value term = multiply(pixels, s.over_channels(weight));
     sum = sum.defined() ? add(sum, term) : term;
   });
   return convert(reshape(stablehlo::transpose(sum, {0, 2, 1}), result), op.element("input"));
@@ -235,8 +253,8 @@ Results grid_sampler_backward(Op& op) {
   if (mask[1]) {
     Value image = Sampler::channels_last(op.tensor("input", s.compute));
     std::vector<Value> slopes(s.axes.size());
-    s.for_each_tap([&](Value index, Value inside, Value, const std::vector<size_t>& at) {
-      Value products = reduce_sum(multiply(s.gather_pixels(image, index, inside), grad), {2});
+    s.for_each_pixel(image, [&](Value pixels, Value, const std::vector<size_t>& at) {
+      Value products = reduce_sum(multiply(pixels, grad), {2});
       for (size_t i = 0; i < s.axes.size(); ++i) {
         Value term = products;
         for (size_t j = 0; j < s.axes.size(); ++j) {
