@@ -23,16 +23,84 @@ at::Tensor padded_to_jagged(const at::Tensor& dense, at::TensorList offsets, std
                       *total);
 }
 
+// PyTorch's own kernels for what follows take masked_select's result for the whole of its storage, which here is
+// rounded up to a bucket.
+at::Tensor nested_of(const std::vector<at::Tensor>& pieces) {
+  TORCH_CHECK(!pieces.empty(), "expected a nested tensor of at least one piece");
+  const auto count = static_cast<int64_t>(pieces.size());
+  const at::Tensor sizes = at::empty({count, pieces[0].dim()}, at::kLong);
+  int64_t* size = sizes.mutable_data_ptr<int64_t>();
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& piece : pieces) {
+    size = std::copy(piece.sizes().begin(), piece.sizes().end(), size);
+    flat.push_back(piece.reshape({-1}));
+  }
+  const auto [strides, offsets] = at::_nested_compute_contiguous_strides_offsets(sizes);
+  return at::_nested_view_from_buffer(at::cat(flat), sizes, strides, offsets);
+}
+
+// `sizes` are on the host.
+at::Tensor nested_from_padded(const at::Tensor& padded, const at::Tensor& sizes, bool transpose_heads) {
+  const at::Tensor source = transpose_heads ? padded.permute({0, 2, 1, 3}).flatten(2) : padded;
+  std::vector<at::Tensor> pieces;
+  for (int64_t i = 0; i < sizes.size(0); ++i) {
+    at::Tensor piece = source.select(0, i);
+    for (int64_t d = 0; d < sizes.size(1); ++d) piece = piece.narrow(d, 0, sizes[i][d].item<int64_t>());
+    pieces.push_back(piece);
+  }
+  return nested_of(pieces);
+}
+
+// The pieces of a nested tensor; a dense one is the same for all up to `shared_dims` dims.
+std::vector<at::Tensor> pieces_of(const at::Tensor& t, int64_t count, int64_t shared_dims) {
+  if (t.is_nested() || (t.dim() > shared_dims && t.size(0) == count)) return t.unbind();
+  TORCH_CHECK(t.dim() <= shared_dims, "a dense tensor of sizes ", t.sizes(),
+              " does not broadcast to a nested tensor of ", count, " pieces");
+  return std::vector<at::Tensor>(static_cast<size_t>(count), t);
+}
+
+int64_t piece_count(const at::Tensor& nested) { return nested._nested_tensor_size().size(0); }
+
+at::Tensor where_nested(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
+  const int64_t count = piece_count(condition.is_nested() ? condition : self.is_nested() ? self : other);
+  const auto conditions = pieces_of(condition, count, 0);
+  const auto first = pieces_of(self, count, 0), second = pieces_of(other, count, 0);
+  std::vector<at::Tensor> pieces;
+  for (size_t i = 0; i < conditions.size(); ++i) pieces.push_back(at::where(conditions[i], first[i], second[i]));
+  return nested_of(pieces);
+}
+
+at::Tensor& where_out(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  return out.copy_(where_nested(condition, self, other));
+}
+
+at::Tensor matmul_nested(const at::Tensor& self, const at::Tensor& mat2) {
+  const int64_t count = piece_count(self.is_nested() ? self : mat2);
+  const auto left = pieces_of(self, count, 2), right = pieces_of(mat2, count, 2);
+  TORCH_CHECK(left.size() == right.size(), "matmul: nested tensors of ", left.size(), " and ", right.size(), " pieces");
+  std::vector<at::Tensor> pieces;
+  for (size_t i = 0; i < left.size(); ++i) pieces.push_back(at::matmul(left[i], right[i]));
+  return nested_of(pieces);
+}
+
+at::Tensor& matmul_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
+  return out.copy_(matmul_nested(self, mat2));
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_padded_dense_to_jagged_forward", &padded_to_jagged);
-  forward_kernels(m, c10::DispatchKey::CPU,
-                  {"_nested_compute_contiguous_strides_offsets", "_nested_from_padded", "_nested_view_from_buffer"});
+  forward_kernels(m, c10::DispatchKey::CPU, {"_nested_compute_contiguous_strides_offsets", "_nested_view_from_buffer"});
+  m.impl("_nested_from_padded", &nested_from_padded);
 }
 
 TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
   constexpr auto kFrom = c10::DispatchKey::NestedTensorCPU;
+  m.impl("matmul", &matmul_nested);
+  m.impl("matmul.out", &matmul_out);
+  m.impl("where.self", &where_nested);
+  m.impl("where.self_out", &where_out);
   forward_pointwise_kernels(m, kFrom,
                             {"abs", "cos", "gelu", "isinf", "isnan", "isneginf", "isposinf", "logical_not", "neg",
                              "relu", "sgn", "silu", "sin", "sqrt", "tanh"});
@@ -71,8 +139,6 @@ TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
                    "linear",
                    "linear_backward",
                    "masked_fill.Scalar",
-                   "matmul",
-                   "matmul.out",
                    "matmul_backward",
                    "mul.Scalar",
                    "mul.Tensor",
@@ -100,8 +166,6 @@ TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
                    "value_selecting_reduction_backward",
                    "values",
                    "view",
-                   "where.self",
-                   "where.self_out",
                    "zero_"});
 }
 

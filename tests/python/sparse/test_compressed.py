@@ -42,6 +42,18 @@ def test_conversions_between_layouts(source, target):
     agree(lambda d: parts(dense(d).to_sparse().to_sparse(layout=target)))
 
 
+@pytest.mark.parametrize("blocks", [(2, 2), (4, 1)])
+def test_conversions_to_blocks(blocks):
+    agree(lambda d: parts(compressed(d).to_sparse_bsr(blocks)))
+    agree(lambda d: parts(dense(d).to_sparse().to_sparse_bsr(blocks)))
+    agree(lambda d: compressed(d, torch.sparse_csc).to_sparse_bsc(blocks).to_dense())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_vectors_of_blocks_as_values(layout):
+    agree(lambda d: (compressed(d, layout) * 2).to_dense())
+
+
 @pytest.mark.parametrize("index_type", [torch.int32, torch.int64])
 def test_creation(index_type):
     def body(d):
