@@ -23,8 +23,10 @@ Value grid_index(Value x, const Grid& g) {
   return select(is_nan(index), g.low - constant_like(g.low, 1.0), index);
 }
 
+// ATen multiplies by the scale in f32 for inputs of any type.
 Value dequantize(Value index, const Grid& g) {
-  return (minimum(maximum(index, g.low), g.high) - g.zero_point) * g.scale;
+  Value steps = minimum(maximum(index, g.low), g.high) - g.zero_point;
+  return convert(convert(steps, kF32) * convert(g.scale, kF32), index.element());
 }
 
 Value inside(Value index, const Grid& g) { return logical_and(greater_equal(index, g.low), less_equal(index, g.high)); }
