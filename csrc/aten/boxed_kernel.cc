@@ -42,6 +42,16 @@ void check_overlap(const OpEntry& entry, at::ArrayRef<c10::IValue> arguments) {
   }
 }
 
+// A zero-dimensional CPU tensor may be read here, as a number, but not written.
+void check_written_devices(const OpEntry& entry, at::ArrayRef<c10::IValue> arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (entry.arguments[i].returned_as < 0 || !arguments[i].isTensor() || !arguments[i].toTensor().defined()) continue;
+    const at::Tensor& target = arguments[i].toTensor();
+    TORCH_CHECK(is_device_tensor(target), entry.name, ": expected all tensors to be on the same device, but ",
+                entry.arguments[i].name, ", which is written, is on ", target.device());
+  }
+}
+
 bool shares_storage(const Call& call) {
   for (size_t i = 1; i < call.tensors.size() && i < 8; ++i)
     for (size_t k = 0; k < i; ++k)
@@ -187,6 +197,7 @@ void run_entry(const OpEntry& entry, torch::jit::Stack* stack) {
       if (!program) {
         hit = false;
         if (entry.writes_results) {
+          check_written_devices(entry, arguments);
           check_overlap(entry, arguments);
           if (resize_outputs(entry, arguments)) {
             fill_call(entry, arguments, irregular, numerics, call);

@@ -176,3 +176,11 @@ def test_out_on_another_device_is_refused():
         out = torch.empty(0, dtype=torch.int64 if call is torch.nonzero else torch.float32)
         with pytest.raises(RuntimeError, match="same device"):
             call(x, out=out)
+
+
+def test_zero_dimensional_out_on_another_device_is_refused():
+    x = torch.arange(5.0, device="tpu")
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.mode(x, out=(torch.zeros(()), torch.zeros((), dtype=torch.int64)))
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.sum(x, 0, out=torch.zeros(()))
