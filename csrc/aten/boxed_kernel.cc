@@ -12,6 +12,7 @@
 #include "runtime/executor.h"
 #include "runtime/metrics.h"
 #include "runtime/program_cache.h"
+#include "runtime/trace.h"
 
 namespace torch_tpu::aten {
 namespace {
@@ -190,6 +191,7 @@ void run_entry(const OpEntry& entry, torch::jit::Stack* stack) {
   std::shared_ptr<const runtime::Program> program;
   runtime::InlineVector<int64_t, 32> starts;
   bool hit = true;
+  const bool fused = runtime::eager_mode() == runtime::EagerMode::kFused;
   translate_errors([&] {
     for (;;) {
       const uint64_t hash = runtime::hash_words(call.key.data(), call.key.size());
@@ -206,13 +208,13 @@ void run_entry(const OpEntry& entry, torch::jit::Stack* stack) {
         }
         runtime::CallDescription description = describe_call(entry, arguments, call, irregular);
         description.numerics = numerics;
-        program = runtime::build_program(call, description, hash);
+        program = runtime::build_program(call, std::move(description), hash, !fused);
       }
       starts.resize(static_cast<size_t>(program->num_starts));
       if (program->compute_starts(call, starts.data(), &irregular)) break;
       fill_call(entry, arguments, irregular, numerics, call);
     }
-    if (hit) ++runtime::metrics().cache_hits_memory;
+    if (hit && !fused) ++runtime::metrics().cache_hits_memory;
     if (program->random_blocks > 0 && !call.random) call.random = default_generator(call.device).get<Generator>();
   });
 
@@ -224,7 +226,11 @@ void run_entry(const OpEntry& entry, torch::jit::Stack* stack) {
     runtime::BufferRef local[kMany];
     std::vector<runtime::BufferRef> heap(defined > kMany ? defined : 0);
     const std::span<runtime::BufferRef> buffers = defined > kMany ? std::span(heap) : std::span(local, defined);
-    runtime::execute(*program, call, starts.data(), buffers);
+    if (fused) {
+      runtime::trace_queue(call.device).record(program, call, starts.data(), buffers);
+    } else {
+      runtime::execute(*program, call, starts.data(), buffers);
+    }
     size_t next = 0;
     fresh.reserve(program->results.size());
     for (const auto& r : program->results)

@@ -11,6 +11,7 @@
 #include "runtime/bounds.h"
 #include "runtime/in_flight.h"
 #include "runtime/session.h"
+#include "runtime/trace.h"
 
 namespace torch_tpu::aten {
 namespace {
@@ -30,6 +31,13 @@ void set_device(int index) {
   TORCH_CHECK(index >= 0 && index < count, "invalid device index ", index, ": there are ", count,
               " tpu devices (tpu:0 to tpu:", count - 1, ")");
   current = index;
+}
+
+void synchronize(int device) {
+  if (runtime::Session::started()) runtime::Session::get();  // raises in a forked child
+  runtime::trace_queue(device).finish(runtime::FlushReason::kSynchronize);
+  runtime::in_flight(device).wait();
+  runtime::check_bounds();
 }
 
 int resolve_device(c10::Device device) {
@@ -93,19 +101,20 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
     streams.at(static_cast<size_t>(s.device_index())) = s.id();
     return old;
   }
-  bool queryStream(const c10::Stream& s) const override { return runtime::in_flight(s.device_index()).is_idle(); }
+  bool queryStream(const c10::Stream& s) const override {
+    runtime::trace_queue(s.device_index()).flush(runtime::FlushReason::kSynchronize);
+    return runtime::trace_queue(s.device_index()).is_idle() && runtime::in_flight(s.device_index()).is_idle();
+  }
   void synchronizeStream(const c10::Stream& s) const override { synchronizeDevice(s.device_index()); }
   void synchronizeDevice(const c10::DeviceIndex d) const override {
-    translate_errors([&] {
-      if (runtime::Session::started()) runtime::Session::get();  // raises in a forked child
-      runtime::in_flight(d < 0 ? current : d).wait();
-      runtime::check_bounds();
-    });
+    translate_errors([&] { synchronize(d < 0 ? current : d); });
   }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag) const override {
     if (!*event) *event = new EventState;
     auto* state = static_cast<EventState*>(*event);
+    // What was recorded in traces so far is work before the event.
+    translate_errors([&] { runtime::trace_queue(stream.device_index()).finish(runtime::FlushReason::kSynchronize); });
     state->marker = runtime::in_flight(stream.device_index()).mark();
     state->completed_nanoseconds = std::make_shared<std::atomic<int64_t>>(0);
     state->marker.on_complete([time = state->completed_nanoseconds] { complete(*time); });

@@ -9,12 +9,12 @@
 #include "aten/settings.h"
 #include "bindings/inspection.h"
 #include "pjrt/plugin.h"
-#include "runtime/bounds.h"
+#include "runtime/compile_pool.h"
 #include "runtime/executor.h"
-#include "runtime/in_flight.h"
 #include "runtime/metrics.h"
 #include "runtime/program_cache.h"
 #include "runtime/session.h"
+#include "runtime/trace.h"
 
 namespace py = pybind11;
 
@@ -37,7 +37,13 @@ py::dict metrics() {
   d["lowering_seconds"] = static_cast<double>(m.lowering_nanoseconds) * 1e-9;
   d["cache_load_seconds"] = static_cast<double>(m.load_nanoseconds) * 1e-9;
   d["cache_errors"] = m.disk_errors.load();
-  d["programs_in_memory"] = runtime::ProgramCache::instance().size();
+  d["programs_in_memory"] = runtime::ProgramCache::instance().size() + runtime::TraceCache::instance().size();
+  d["fused_ops"] = m.fused_ops.load();
+  py::dict flushes;
+  for (int i = 0; i < runtime::kFlushReasons; ++i)
+    if (const int64_t n = m.flushes[static_cast<size_t>(i)].load())
+      flushes[runtime::to_string(static_cast<runtime::FlushReason>(i))] = n;
+  d["flushes"] = flushes;
   return d;
 }
 
@@ -82,11 +88,7 @@ PYBIND11_MODULE(_C, m) {
   m.def(
       "synchronize",
       [](int device) {
-        aten::translate_errors([&] {
-          if (runtime::Session::started()) runtime::Session::get();  // raises in a forked child
-          runtime::in_flight(device < 0 ? aten::current_device() : device).wait();
-          runtime::check_bounds();
-        });
+        aten::translate_errors([&] { aten::synchronize(device < 0 ? aten::current_device() : device); });
       },
       py::call_guard<py::gil_scoped_release>());
   m.def("device_properties",
@@ -97,10 +99,17 @@ PYBIND11_MODULE(_C, m) {
   m.def("is_in_bad_fork", &runtime::Session::in_bad_fork);
   m.def("empty_cache", [] {
     runtime::ProgramCache::instance().clear();
+    runtime::TraceCache::instance().clear();
     runtime::clear_packed_cache();
   });
+  m.def(
+      "flush_step", [] { runtime::flush_traces(runtime::FlushReason::kStep); },
+      py::call_guard<py::gil_scoped_release>());
+  m.def("drain_compilations", &runtime::drain_compilations, py::call_guard<py::gil_scoped_release>());
   m.def("eager_mode", [] { return static_cast<int>(runtime::eager_mode()); });
-  m.def("set_eager_mode", [](int mode) { runtime::set_eager_mode(static_cast<runtime::EagerMode>(mode)); });
+  m.def(
+      "set_eager_mode", [](int mode) { runtime::set_eager_mode(static_cast<runtime::EagerMode>(mode)); },
+      py::call_guard<py::gil_scoped_release>());
   m.def("set_fallback", [](int policy) { aten::settings().fallback = static_cast<aten::FallbackPolicy>(policy); });
   m.def("precision", [] { return aten::settings().precision_override.load(); });
   m.def("set_precision", [](int precision) { aten::settings().precision_override = precision; });

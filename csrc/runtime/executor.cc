@@ -6,11 +6,13 @@
 
 #include "runtime/bounds.h"
 #include "runtime/in_flight.h"
+#include "runtime/lower.h"
 #include "runtime/log.h"
 #include "runtime/metrics.h"
 #include "runtime/module_record.h"
 #include "runtime/program_cache.h"
 #include "runtime/session.h"
+#include "runtime/trace.h"
 #include "runtime/transfer.h"
 
 namespace torch_tpu::runtime {
@@ -94,40 +96,6 @@ void put_scalar(uint32_t* out, ElementType as, const ScalarValue& s, bool tpu) {
   }
 }
 
-BufferRef pack(const Program& program, Call& call, const int64_t* starts) {
-  InlineVector<uint32_t, 64> words;
-  words.resize(static_cast<size_t>(program.packed_words));
-  const bool tpu = Session::get().target().is_tpu();
-  uint64_t seed = 0, counter = 0;
-  if (program.random_blocks > 0) call.random->reserve(program.random_blocks, &seed, &counter);
-  for (const PackedValue& p : program.packed) {
-    uint32_t* out = words.data() + p.word;
-    switch (p.source) {
-      case PackedValue::Source::kScalar:
-        put_scalar(out, p.as, call.scalars[static_cast<size_t>(p.index)], tpu);
-        break;
-      case PackedValue::Source::kStart: {
-        int64_t value = 0;
-        for (const Program::Starts& s : program.starts)
-          if (s.tensor == p.index) value = starts[s.first + p.detail];
-        if (p.as == ElementType::kS32) {
-          put(out, static_cast<int32_t>(value));
-        } else {
-          put(out, value);
-        }
-        break;
-      }
-      case PackedValue::Source::kRandomKey:
-        put(out, seed);
-        break;
-      case PackedValue::Source::kRandomCounter:
-        put(out, counter + static_cast<uint64_t>(p.detail));
-        break;
-    }
-  }
-  return packed_cache().get(words.data(), words.size(), call.device);
-}
-
 // The run failed before it was issued in full. Written storages keep their arrays, but for those that the run has taken
 // (donation): they get the failed output, which raises the failure again where it is read.
 void discard(const Program& program, Call& call, PJRT_Buffer* const* outputs, const PJRT_Api* api) {
@@ -147,7 +115,9 @@ void discard(const Program& program, Call& call, PJRT_Buffer* const* outputs, co
 }  // namespace
 
 EagerMode eager_mode() { return mode.load(std::memory_order_relaxed); }
-void set_eager_mode(EagerMode m) { mode.store(m); }
+void set_eager_mode(EagerMode m) {
+  if (mode.exchange(m) == EagerMode::kFused && m != EagerMode::kFused) flush_traces(FlushReason::kMode);
+}
 
 void clear_packed_cache() { packed_cache().clear(); }
 
@@ -156,31 +126,109 @@ DeviceBuffer& materialize(Storage& storage) {
   return *storage.buffer.get();
 }
 
-std::shared_ptr<const Program> build_program(const Call& call, const CallDescription& description, uint64_t hash) {
-  Session& session = Session::get();
-  auto program = std::make_shared<Program>();
-  const auto start = std::chrono::steady_clock::now();
-  const std::string text = lower(call, description, session.target(), *program);
-  metrics().lowering_nanoseconds += (std::chrono::steady_clock::now() - start).count();
-  record_program(call, description, text);
-  if (log_enabled("compile", LogLevel::kInfo)) log("compile", LogLevel::kInfo, description.op);
-  program->key.assign(call.key.begin(), call.key.end());
-  try {
-    program->executable = session.compile(text, description.numerics.allow_excess_precision);
-  } catch (const pjrt::Error& e) {
-    throw pjrt::Error(e.code(), description.op + ": " + e.what());
+void pack(const Program& program, Call& call, const int64_t* starts, uint32_t* words) {
+  const bool tpu = Session::get().target().is_tpu();
+  uint64_t seed = 0, counter = 0;
+  if (program.random_blocks > 0) call.random->reserve(program.random_blocks, &seed, &counter);
+  for (const PackedValue& p : program.packed) {
+    uint32_t* out = words + p.word;
+    switch (p.source) {
+      case PackedValue::Source::kScalar:
+        put_scalar(out, p.as, call.scalars[static_cast<size_t>(p.index)], tpu);
+        break;
+      case PackedValue::Source::kStart: {
+        const int64_t value = starts[p.detail];
+        if (p.as == ElementType::kS32) {
+          put(out, static_cast<int32_t>(value));
+        } else {
+          put(out, value);
+        }
+        break;
+      }
+      case PackedValue::Source::kRandomKey:
+        put(out, seed);
+        break;
+      case PackedValue::Source::kRandomCounter:
+        put(out, counter + static_cast<uint64_t>(p.detail));
+        break;
+    }
   }
+}
+
+BufferRef upload_packed(std::span<const uint32_t> words, int device) {
+  constexpr size_t kCachedWords = 256;
+  if (words.size() <= kCachedWords) return packed_cache().get(words.data(), words.size(), device);
+  const int64_t dims[1] = {static_cast<int64_t>(words.size())};
+  return upload(words.data(), ElementType::kU32, dims, device);
+}
+
+std::shared_ptr<const Program> build_program(const Call& call, CallDescription description, uint64_t hash,
+                                             bool compile) {
+  static std::atomic<uint64_t> next_id{1};
+  auto program = std::make_shared<Program>();
+  program->id = next_id.fetch_add(1);
+  program->key.assign(call.key.begin(), call.key.end());
+  program->recipe = std::make_shared<const Recipe>(call, std::move(description));
+  const auto start = std::chrono::steady_clock::now();
+  const std::string text = lower(*program->recipe, Session::get().target(), *program);
+  metrics().lowering_nanoseconds += (std::chrono::steady_clock::now() - start).count();
+  if (compile) program->compile(text);
   return ProgramCache::instance().insert(hash, std::move(program));
 }
 
-void execute(const Program& program, Call& call, const int64_t* starts, std::span<BufferRef> results) {
+void Program::compile(const std::string& text) const {
+  record_program(*recipe, text);
+  if (log_enabled("compile", LogLevel::kInfo)) log("compile", LogLevel::kInfo, op);
+  try {
+    executable_ = Session::get().compile(text, allow_excess_precision);
+  } catch (const pjrt::Error& e) {
+    throw pjrt::Error(e.code(), op + ": " + e.what());
+  }
+  ready_.store(executable_.get(), std::memory_order_release);
+}
+
+const pjrt::LoadedExecutable& Program::executable() const {
+  if (const auto* ready = ready_.load(std::memory_order_acquire)) [[likely]]
+    return *ready;
+  std::lock_guard lock(compiling_);
+  if (!executable_) {
+    Program scratch;
+    compile(lower(*recipe, Session::get().target(), scratch));
+  }
+  return *executable_;
+}
+
+void launch(const pjrt::LoadedExecutable& executable, const std::string& op, std::span<PJRT_Buffer* const> args,
+            std::span<const int64_t> keep, int device, std::span<PJRT_Buffer*> outputs) {
   Session& session = Session::get();
+  PJRT_Event* done = nullptr;
+  pjrt::ExecuteArgs options;
+  options.device = session.device(device).get();
+  options.non_donatable = keep;
+  options.complete_event = &done;
+  try {
+    executable.execute(args, outputs, options);
+  } catch (const pjrt::Error& e) {
+    throw pjrt::Error(e.code(), op + ": " + e.what());
+  }
+  ++metrics().executions;
+  try {
+    in_flight(device).add(pjrt::Event(session.client().api(), done));
+  } catch (const pjrt::Error& e) {
+    throw FailedRun(e.code(), op + ": " + e.what());
+  }
+}
+
+void execute(const Program& program, Call& call, const int64_t* starts, std::span<BufferRef> results) {
   InlineVector<PJRT_Buffer*, 32> args;
   InlineVector<int64_t, 32> keep;
   args.resize(static_cast<size_t>(program.num_parameters));
   BufferRef packed;
   if (program.packed_parameter >= 0) {
-    packed = pack(program, call, starts);
+    InlineVector<uint32_t, 64> words;
+    words.resize(static_cast<size_t>(program.packed_words));
+    pack(program, call, starts, words.data());
+    packed = upload_packed(words, call.device);
     args[static_cast<size_t>(program.packed_parameter)] = packed->get();
   }
   for (const Program::Input& in : program.inputs) {
@@ -192,23 +240,12 @@ void execute(const Program& program, Call& call, const int64_t* starts, std::spa
   // Two storages may share one buffer; it is then not unique and never donated, so no argument is donated twice.
   InlineVector<PJRT_Buffer*, 32> outputs;
   outputs.resize(static_cast<size_t>(program.num_outputs));
-  PJRT_Event* done = nullptr;
-  pjrt::ExecuteArgs options;
-  options.device = session.device(call.device).get();
-  options.non_donatable = keep;
-  options.complete_event = &done;
+  const PJRT_Api* api = Session::get().client().api();
   try {
-    program.executable->execute(args, {outputs.data(), outputs.size()}, options);
-  } catch (const pjrt::Error& e) {
-    throw pjrt::Error(e.code(), program.op + ": " + e.what());
-  }
-  ++metrics().executions;
-  const PJRT_Api* api = session.client().api();
-  try {
-    in_flight(call.device).add(pjrt::Event(api, done));
-  } catch (const pjrt::Error& e) {
+    launch(program.executable(), program.op, args, keep, call.device, {outputs.data(), outputs.size()});
+  } catch (const FailedRun&) {
     discard(program, call, outputs.data(), api);
-    throw pjrt::Error(e.code(), program.op + ": " + e.what());
+    throw;
   }
 
   size_t next = 0, result = 0;

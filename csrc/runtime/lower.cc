@@ -1,7 +1,7 @@
+#include "runtime/lower.h"
+
 #include <algorithm>
 #include <map>
-
-#include "runtime/program.h"
 
 namespace torch_tpu::runtime {
 namespace {
@@ -10,17 +10,23 @@ using lowering::Argument;
 using lowering::ScalarArgument;
 using lowering::TensorArgument;
 
-// Builds one program: hands arguments to the lowering, collects what it reads, and wires results to outputs.
-class ProgramBuilder final : public lowering::ProgramContext {
+// Emits one call: hands arguments to the lowering, collects what it reads, and wires results to outputs.
+class CallEmitter final : public lowering::ProgramContext {
  public:
-  ProgramBuilder(const Call& call, const CallDescription& description, const lowering::Target& chosen, Program& program)
-      : call_(call), description_(description), program_(program), plans_(call.tensors.size()) {
+  CallEmitter(const Recipe& recipe, const lowering::Target& chosen, Builder& module, Environment& environment,
+              Program& program)
+      : call_(recipe.call()),
+        description_(recipe.description()),
+        program_(program),
+        module_(module),
+        environment_(environment),
+        plans_(call_.tensors.size()) {
     builder = &module_;
     target = chosen;
-    numerics = description.numerics;
+    numerics = description_.numerics;
   }
 
-  std::string build() {
+  EmittedCall emit() {
     std::map<std::string, Argument, std::less<>> arguments;
     for (const ArgumentDescription& a : description_.arguments) arguments.emplace(a.name, argument(a));
     std::vector<TensorType> types = description_.lowering_types;
@@ -29,7 +35,15 @@ class ProgramBuilder final : public lowering::ProgramContext {
     lowering::Results values = description_.lowering->run(op);
     place_results(values);
     for (const lowering::Op::Write& w : op.writes()) write(written_tensor(w), w.value);
-    return finish();
+    program_.op = description_.op;
+    program_.allow_excess_precision = description_.numerics.allow_excess_precision;
+    program_.has_bounds_flag = fault_.defined();
+    for (const auto& [slot, value] : written_) {
+      program_.writes.push_back({slot});
+      emitted_.writes.emplace_back(slot, value);
+    }
+    emitted_.fault = fault_;
+    return std::move(emitted_);
   }
 
   Value random_state(int64_t blocks) override {
@@ -60,8 +74,7 @@ class ProgramBuilder final : public lowering::ProgramContext {
 
   // --- runtime values
 
-  // One value of the packed parameter, as rank 0. The parameter's length is known only at the end: until then its type
-  // has a length that no real array has, which finish() replaces in the text.
+  // One of the packed runtime values, as rank 0.
   Value packed(PackedValue value) {
     for (const auto& [known, result] : packed_reads_)
       if (known.source == value.source && known.as == value.as && known.index == value.index &&
@@ -71,12 +84,7 @@ class ProgramBuilder final : public lowering::ProgramContext {
     value.word = program_.packed_words;
     program_.packed_words += words;
     program_.packed.push_back(value);
-    if (!packed_parameter_.defined()) {
-      program_.packed_parameter = module_.num_parameters();
-      packed_parameter_ = module_.parameter({ElementType::kU32, {kPackedPlaceholder}});
-    }
-    Value raw = slice(packed_parameter_, {value.word}, {value.word + words});
-    Value result = unpack(raw, value.as);
+    Value result = unpack(environment_.words(value.word, words), value.as);
     packed_reads_.emplace_back(value, result);
     return result;
   }
@@ -119,14 +127,16 @@ class ProgramBuilder final : public lowering::ProgramContext {
     const AccessPlan& plan = plan_of(i);
     std::vector<Value> values;
     if (plan.num_starts() == 0) return values;
-    const bool wide = tensor(i).storage->nbytes > (int64_t{1} << 31) - 1;
-    for (size_t k = 0; k < plan.num_starts(); ++k)
-      values.push_back(packed(
-          {PackedValue::Source::kStart, wide ? ElementType::kS64 : ElementType::kS32, i, static_cast<int64_t>(k), 0}));
-    if (std::none_of(program_.starts.begin(), program_.starts.end(), [&](const auto& s) { return s.tensor == i; })) {
-      program_.starts.push_back({i, program_.num_starts, plan});
+    auto known = std::find_if(program_.starts.begin(), program_.starts.end(),
+                              [&](const Program::Starts& s) { return s.tensor == i; });
+    if (known == program_.starts.end()) {
+      known = program_.starts.insert(known, {i, program_.num_starts, plan});
       program_.num_starts += static_cast<int>(plan.num_starts());
     }
+    const bool wide = tensor(i).storage->nbytes > (int64_t{1} << 31) - 1;
+    for (size_t k = 0; k < plan.num_starts(); ++k)
+      values.push_back(packed({PackedValue::Source::kStart, wide ? ElementType::kS64 : ElementType::kS32, i,
+                               known->first + static_cast<int64_t>(k), 0}));
     return values;
   }
 
@@ -146,8 +156,8 @@ class ProgramBuilder final : public lowering::ProgramContext {
   Value base_parameter(int slot) {
     if (auto it = bases_.find(slot); it != bases_.end()) return it->second;
     const Storage& s = *tensor(slot).storage;
-    Value base = module_.parameter({s.element, s.dims});
-    program_.inputs.push_back({slot, module_.num_parameters() - 1, -1, s.element, s.dims});
+    Value base = environment_.array(static_cast<int>(program_.inputs.size()), {s.element, s.dims});
+    program_.inputs.push_back({slot, -1, -1, s.element, s.dims});
     bases_.emplace(slot, base);
     return base;
   }
@@ -323,7 +333,7 @@ class ProgramBuilder final : public lowering::ProgramContext {
       }
       if (as_asked) r.strides = d.strides;  // strides of dims of size one are free, and PyTorch's choice shows
       program_.results.push_back(r);
-      outputs_.push_back(v);
+      emitted_.results.push_back(v);
     }
   }
 
@@ -409,49 +419,100 @@ class ProgramBuilder final : public lowering::ProgramContext {
     return order;
   }
 
-  std::string finish() {
-    for (const auto& [slot, value] : written_) {
-      auto input = std::find_if(program_.inputs.begin(), program_.inputs.end(),
-                                [&](const auto& in) { return in.tensor == slot; });
-      if (input != program_.inputs.end()) {
-        input->output = static_cast<int>(outputs_.size());
-        module_.alias_parameter(input->parameter, input->output);
-      }
-      outputs_.push_back(value);
-      program_.writes.push_back({slot});
+  const Call& call_;
+  const CallDescription& description_;
+  Program& program_;
+  Builder& module_;
+  Environment& environment_;
+  Value fault_;
+  std::vector<std::pair<PackedValue, Value>> packed_reads_;
+  std::vector<std::optional<AccessPlan>> plans_;
+  std::map<int, Value> bases_, reads_, written_;
+  EmittedCall emitted_;
+};
+
+// A program of its own: arrays are parameters, and so are the runtime values. Their number is known only at the end:
+// until then the parameter's type has a length that no real array has, which finish() replaces in the text.
+class ParameterEnvironment final : public Environment {
+ public:
+  explicit ParameterEnvironment(Builder& module) : module_(module) {}
+
+  Value array(int index, const TensorType& type) override {
+    if (static_cast<size_t>(index) >= parameters.size()) parameters.resize(static_cast<size_t>(index) + 1, -1);
+    parameters[static_cast<size_t>(index)] = module_.num_parameters();
+    return module_.parameter(type);
+  }
+  Value words(int first, int count) override {
+    if (!packed_.defined()) {
+      packed_parameter = module_.num_parameters();
+      packed_ = module_.parameter({ElementType::kU32, {kPlaceholder}});
     }
-    if (fault_.defined()) {
-      program_.has_bounds_flag = true;
-      outputs_.push_back(fault_);
-    }
-    program_.op = description_.op;
-    program_.num_outputs = static_cast<int>(outputs_.size());
-    program_.num_parameters = module_.num_parameters();
-    std::string text = module_.finish(outputs_);
-    const std::string placeholder = stablehlo::to_string(TensorType{ElementType::kU32, {kPackedPlaceholder}});
-    const std::string actual = stablehlo::to_string(TensorType{ElementType::kU32, {program_.packed_words}});
+    return slice(packed_, {first}, {first + count});
+  }
+  std::string finish(std::span<const Value> outputs, int packed_words) {
+    std::string text = module_.finish(outputs);
+    const std::string placeholder = stablehlo::to_string(TensorType{ElementType::kU32, {kPlaceholder}});
+    const std::string actual = stablehlo::to_string(TensorType{ElementType::kU32, {packed_words}});
     for (size_t at = text.find(placeholder); at != std::string::npos; at = text.find(placeholder, at))
       text.replace(at, placeholder.size(), actual);
     return text;
   }
 
-  static constexpr int64_t kPackedPlaceholder = 777777777777777777;
-  const Call& call_;
-  const CallDescription& description_;
-  Program& program_;
-  Builder module_;
-  Value packed_parameter_, fault_;
-  std::vector<std::pair<PackedValue, Value>> packed_reads_;
-  std::vector<std::optional<AccessPlan>> plans_;
-  std::map<int, Value> bases_, reads_, written_;
-  std::vector<Value> outputs_;
+  std::vector<int> parameters;  // by input
+  int packed_parameter = -1;
+
+ private:
+  static constexpr int64_t kPlaceholder = 777777777777777777;
+  Builder& module_;
+  Value packed_;
 };
 
 }  // namespace
 
-std::string lower(const Call& call, const CallDescription& description, const lowering::Target& target,
-                  Program& program) {
-  return ProgramBuilder(call, description, target, program).build();
+Recipe::Recipe(const Call& call, CallDescription description) : description_(std::move(description)) {
+  std::map<const Storage*, Storage*> copies;
+  for (TensorRef t : call.tensors) {
+    if (t.storage) {
+      Storage*& copy = copies[t.storage];
+      if (!copy) {
+        copy = &storages_.emplace_back();
+        copy->element = t.storage->element;
+        copy->dims = t.storage->dims;
+        copy->nbytes = t.storage->nbytes;
+      }
+      t.storage = copy;
+      t.sizes = geometry_.emplace_back(t.sizes, t.sizes + t.rank).data();
+      t.strides = geometry_.emplace_back(t.strides, t.strides + t.rank).data();
+    }
+    call_.tensors.push_back(t);
+  }
+  call_.scalars = call.scalars;
+}
+
+EmittedCall emit_call(const Recipe& recipe, const lowering::Target& target, Builder& module, Environment& environment,
+                      Program& program) {
+  return CallEmitter(recipe, target, module, environment, program).emit();
+}
+
+std::string lower(const Recipe& recipe, const lowering::Target& target, Program& program) {
+  Builder module;
+  ParameterEnvironment environment(module);
+  EmittedCall emitted = emit_call(recipe, target, module, environment, program);
+  for (size_t i = 0; i < program.inputs.size(); ++i) program.inputs[i].parameter = environment.parameters[i];
+  program.packed_parameter = environment.packed_parameter;
+  std::vector<Value> outputs = std::move(emitted.results);
+  for (const auto& [slot, value] : emitted.writes) {
+    for (Program::Input& in : program.inputs) {
+      if (in.tensor != slot) continue;
+      in.output = static_cast<int>(outputs.size());
+      module.alias_parameter(in.parameter, in.output);
+    }
+    outputs.push_back(value);
+  }
+  if (emitted.fault.defined()) outputs.push_back(emitted.fault);
+  program.num_outputs = static_cast<int>(outputs.size());
+  program.num_parameters = module.num_parameters();
+  return environment.finish(outputs, program.packed_words);
 }
 
 }  // namespace torch_tpu::runtime

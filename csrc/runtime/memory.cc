@@ -1,5 +1,7 @@
 #include "runtime/memory.h"
 
+#include "runtime/trace.h"
+
 namespace torch_tpu::runtime {
 namespace {
 
@@ -44,17 +46,22 @@ DeviceBuffer::DeviceBuffer(pjrt::Buffer buffer, int64_t bytes, int device)
   memory_counters(device_).add(bytes_);
 }
 
-DeviceBuffer::~DeviceBuffer() { memory_counters(device_).remove(bytes_); }
+DeviceBuffer::~DeviceBuffer() {
+  if (state_.load(std::memory_order_acquire) == State::kPending) trace_queue(device_).forget(*this);
+  if (state_.load(std::memory_order_acquire) == State::kMade) memory_counters(device_).remove(bytes_);
+}
+
+void DeviceBuffer::resolve() { trace_queue(device_).make(*this); }
 
 void DeviceBuffer::await() {
   if (ready_.load(std::memory_order_acquire)) return;
-  buffer_.ready_event().await();
+  buffer().ready_event().await();
   ready_.store(true, std::memory_order_release);
 }
 
 bool DeviceBuffer::is_ready() {
   if (ready_.load(std::memory_order_acquire)) return true;
-  return buffer_.ready_event().is_ready();
+  return is_made() && buffer_.ready_event().is_ready();
 }
 
 }  // namespace torch_tpu::runtime

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <utility>
 
 #include "pjrt/buffer.h"
@@ -26,19 +27,32 @@ struct MemoryCounters {
 };
 MemoryCounters& memory_counters(int device);
 
-// One PJRT buffer with a reference count. Shared between storages after a clone that copied nothing; a program may take
-// the memory over (donation) only while the count is one.
+class Trace;
+
+// One array on a device, with a reference count. Shared between storages after a clone that copied nothing; a program
+// may take the memory over (donation) only while the count is one.
+// In fused mode an array begins as a value of a trace (trace.h) and gets its PJRT buffer when the trace has run: whoever
+// asks for the buffer before has the trace run. A trace that failed raises its error to all who ask for its arrays.
 class DeviceBuffer {
  public:
   DeviceBuffer(pjrt::Buffer buffer, int64_t bytes, int device);
+  // Value `value` of `trace`, which forgets it when the last reference goes.
+  DeviceBuffer(Trace* trace, int value, int64_t bytes, int device)
+      : state_(State::kPending), device_(device), bytes_(bytes), trace_(trace), value_(value) {}
   ~DeviceBuffer();
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
 
-  PJRT_Buffer* get() const { return buffer_.get(); }
-  pjrt::Buffer& buffer() { return buffer_; }
+  PJRT_Buffer* get() { return buffer().get(); }
+  pjrt::Buffer& buffer() {
+    if (state_.load(std::memory_order_acquire) != State::kMade) [[unlikely]]
+      resolve();
+    return buffer_;
+  }
   int64_t bytes() const { return bytes_; }
   int device() const { return device_; }
+  // False for a value of a trace that has not run (or has failed).
+  bool is_made() const { return state_.load(std::memory_order_acquire) == State::kMade; }
 
   // Blocks until the contents are there; throws the error of the program that makes them. Cheap when known to be ready.
   void await();
@@ -46,11 +60,23 @@ class DeviceBuffer {
 
  private:
   friend class BufferRef;
+  friend class TraceQueue;
+  enum class State : uint8_t { kMade, kPending, kFailed };
+  void resolve();
+
   std::atomic<int32_t> references_{1};
   std::atomic<bool> ready_{false};
+  std::atomic<State> state_{State::kMade};
   int device_;
   int64_t bytes_;
   pjrt::Buffer buffer_;
+  // Of the device's TraceQueue, under its lock. While kPending: the trace that makes the array, and its number there.
+  Trace* trace_ = nullptr;
+  int value_ = -1;
+  // The trace that last recorded the array as an input, by serial number (it may be gone), and its number there.
+  int input_value_ = -1;
+  uint64_t input_of_ = 0;
+  std::exception_ptr failure_;  // kFailed
 };
 
 class BufferRef {

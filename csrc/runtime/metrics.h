@@ -1,6 +1,7 @@
 // Counters that torch.tpu.metrics() shows. Process-wide; reset() clears them.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -14,6 +15,9 @@ struct Metrics {
   std::atomic<int64_t> bytes_h2d{0}, bytes_d2h{0}, transfers_h2d{0}, transfers_d2h{0};
   std::atomic<int64_t> compile_nanoseconds{0}, lowering_nanoseconds{0}, load_nanoseconds{0};
   std::atomic<int64_t> disk_errors{0};
+  // Fused mode: ops recorded, and traces flushed by FlushReason.
+  std::atomic<int64_t> fused_ops{0};
+  std::array<std::atomic<int64_t>, 6> flushes{};
 
   void count_fallback(const std::string& op);
   std::map<std::string, int64_t> fallbacks() const;

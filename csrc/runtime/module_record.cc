@@ -3,7 +3,6 @@
 #include <atomic>
 #include <mutex>
 
-#include "runtime/program.h"
 #include "runtime/storage.h"
 
 namespace torch_tpu::runtime {
@@ -20,11 +19,12 @@ std::vector<TpuProgram>& tpu_programs() {
   return *list;
 }
 
-TpuProgram lower_for_tpu(const Call& call, const CallDescription& description) {
+TpuProgram lower_for_tpu(const Recipe& recipe) {
+  const CallDescription& description = recipe.description();
   TpuProgram p;
   p.op = description.op;
   p.lowering = description.lowering->name;
-  for (const TensorRef& t : call.tensors) {
+  for (const TensorRef& t : recipe.call().tensors) {
     p.types.push_back(t.type);
     if (t.storage) p.nbytes += t.storage->nbytes;
   }
@@ -32,7 +32,7 @@ TpuProgram lower_for_tpu(const Call& call, const CallDescription& description) {
   target.platform = lowering::Target::Platform::kTpu;
   Program scratch;
   try {
-    p.text = lower(call, description, target, scratch);
+    p.text = lower(recipe, target, scratch);
   } catch (const std::exception& e) {  // what a user would see at the call
     p.error = e.what();
   }
@@ -44,13 +44,16 @@ TpuProgram lower_for_tpu(const Call& call, const CallDescription& description) {
 void set_module_recording(bool on) { recording = on; }
 void set_tpu_program_recording(bool on) { recording_tpu = on; }
 
-void record_program(const Call& call, const CallDescription& description, const std::string& text) {
-  if (recording.load(std::memory_order_relaxed)) {
-    std::lock_guard lock(mutex);
-    modules().emplace_back(description.op, text);
-  }
+void record_module(const std::string& op, const std::string& text) {
+  if (!recording.load(std::memory_order_relaxed)) return;
+  std::lock_guard lock(mutex);
+  modules().emplace_back(op, text);
+}
+
+void record_program(const Recipe& recipe, const std::string& text) {
+  record_module(recipe.description().op, text);
   if (recording_tpu.load(std::memory_order_relaxed)) {
-    TpuProgram program = lower_for_tpu(call, description);
+    TpuProgram program = lower_for_tpu(recipe);
     std::lock_guard lock(mutex);
     tpu_programs().push_back(std::move(program));
   }

@@ -5,8 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/call.h"
-#include "runtime/description.h"
+#include "runtime/lower.h"
 
 namespace torch_tpu::runtime {
 
@@ -23,7 +22,9 @@ struct TpuProgram {
 void set_module_recording(bool on);
 void set_tpu_program_recording(bool on);
 // Called for each program that is built, with its text for the session's device.
-void record_program(const Call& call, const CallDescription& description, const std::string& text);
+void record_program(const Recipe& recipe, const std::string& text);
+// The same for a trace, which `op` describes.
+void record_module(const std::string& op, const std::string& text);
 // (op, module text) in the order of building; clears the list.
 std::vector<std::pair<std::string, std::string>> take_recorded_modules();
 std::vector<TpuProgram> take_tpu_programs();

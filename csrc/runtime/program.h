@@ -1,7 +1,9 @@
 // A compiled program with what is needed to run it for any call of the same key.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -12,16 +14,19 @@
 
 namespace torch_tpu::runtime {
 
+class Recipe;
+
 struct PackedValue {
   enum class Source : uint8_t { kScalar, kStart, kRandomKey, kRandomCounter };
   Source source;
   ElementType as;  // kF32 and 32-bit integers take one word, 64-bit types two, complex twice that
   int index;       // scalar, or tensor
-  int64_t detail;  // which start; or the counter's distance from the call's first block
+  int64_t detail;  // position in the list of all starts; or the counter's distance from the call's first block
   int word;
 };
 
-struct Program {
+class Program {
+ public:
   struct Input {
     int tensor;       // the first tensor argument on this storage
     int parameter;    // position among the program's parameters
@@ -47,7 +52,8 @@ struct Program {
 
   std::string op;
   std::vector<uint64_t> key;
-  std::unique_ptr<pjrt::LoadedExecutable> executable;
+  uint64_t id = 0;  // of this program in this process; never used twice
+  std::shared_ptr<const Recipe> recipe;
   std::vector<Input> inputs;
   std::vector<PackedValue> packed;
   int packed_words = 0, packed_parameter = -1;  // -1: no runtime values
@@ -59,6 +65,7 @@ struct Program {
   bool has_bounds_flag = false;  // the last output, a byte: 0 or a lowering::Fault
   int64_t random_blocks = 0;
   int num_outputs = 0;
+  bool allow_excess_precision = false;
 
   // The start indices of this call. False when some offsets do not fit: those tensors, which then need irregular plans,
   // are marked in `misfits` (by position in the call), all at once so that one more program serves them.
@@ -73,10 +80,17 @@ struct Program {
     }
     return fit;
   }
-};
 
-// Lowers the call to StableHLO and fills everything but `key` and `executable`; returns the module's text.
-std::string lower(const Call& call, const CallDescription& description, const lowering::Target& target,
-                  Program& program);
+  // Compiled, or loaded from disk, when it is first asked for: a call that only ever ran in traces needs none. Throws
+  // pjrt::Error, with the op's name.
+  const pjrt::LoadedExecutable& executable() const;
+  // With the module that lower() gave. Not to be called twice.
+  void compile(const std::string& text) const;
+
+ private:
+  mutable std::atomic<const pjrt::LoadedExecutable*> ready_{nullptr};
+  mutable std::mutex compiling_;
+  mutable std::unique_ptr<pjrt::LoadedExecutable> executable_;
+};
 
 }  // namespace torch_tpu::runtime

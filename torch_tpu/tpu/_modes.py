@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import enum
 import os
+
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from torch_tpu import _C
 
 
 class EagerMode(enum.Enum):
-    """STRICT: one program per op, asynchronous. DEBUG: each op is waited for and its index bounds are checked."""
+    """STRICT: one program per op, asynchronous. DEBUG: each op is waited for and its index bounds are checked.
+    FUSED: ops are recorded, and run as few programs when a value is read, at the end of an optimizer's step, or when many
+    have gathered."""
 
     DEFER_NEVER = 0
     DEFER_NEVER_AND_LAUNCH_BLOCKING = 1
@@ -24,13 +29,25 @@ def current_eager_mode() -> EagerMode:
     return EagerMode(_C.eager_mode())
 
 
+_step_hook = None
+
+
+def _prepare_fused() -> None:
+    """An optimizer's step ends a trace: forward, backward and update of one step are one program."""
+    global _step_hook
+    if _step_hook is None:
+        _step_hook = register_optimizer_step_post_hook(lambda optimizer, args, kwargs: _C.flush_step())
+        # XLA's threads must not compile while the process takes itself down.
+        atexit.register(_C.drain_compilations)
+
+
 class set_eager_mode:
     """Sets the mode at once; as a context manager, until its end."""
 
     def __init__(self, mode: EagerMode):
         mode = EagerMode(mode)
         if mode is EagerMode.FUSED:
-            raise NotImplementedError("EagerMode.FUSED is not implemented yet; STRICT and DEBUG are")
+            _prepare_fused()
         self._previous = _C.eager_mode()
         _C.set_eager_mode(mode.value)
 
@@ -62,9 +79,11 @@ def precision(mode: Precision):
 
 
 def set_from_environment() -> None:
-    """TORCH_TPU_LAUNCH_BLOCKING and TORCH_TPU_FALLBACK."""
+    """TORCH_TPU_LAUNCH_BLOCKING, TORCH_TPU_DEFER_AND_FUSE and TORCH_TPU_FALLBACK."""
     if os.environ.get("TORCH_TPU_LAUNCH_BLOCKING", "0") not in ("", "0"):
         _C.set_eager_mode(EagerMode.DEBUG.value)
+    elif os.environ.get("TORCH_TPU_DEFER_AND_FUSE", "0") not in ("", "0"):
+        set_eager_mode(EagerMode.FUSED)
     policy = os.environ.get("TORCH_TPU_FALLBACK", "warn")
     policies = {"warn": 0, "error": 1, "allow": 2}
     if policy not in policies:

@@ -1,0 +1,84 @@
+// A trace's calls, and the program that they become.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runtime/memory.h"
+#include "runtime/program.h"
+
+namespace torch_tpu::runtime {
+
+class Trace {
+ public:
+  struct Step {
+    std::shared_ptr<const Program> program;
+    int first_operand;  // one per Program::inputs
+    int first_value;    // one per defined result, then one per write
+    int first_word;     // of the packed runtime values
+  };
+  struct Value {
+    DeviceBuffer* product = nullptr;  // what a step makes; null once nobody refers to it
+    int input = -1;                   // or a position in `inputs`
+  };
+  struct Input {
+    BufferRef buffer;
+    const Program::Input* type;  // of the call that reads it first
+  };
+
+  uint64_t serial = 0;
+  std::vector<Step> steps;
+  std::vector<int> operands;  // value numbers
+  std::vector<Value> values;
+  std::vector<Input> inputs;
+  std::vector<uint32_t> words;
+  std::vector<uint64_t> key;
+
+  // For messages: how many ops, and the first and last of them.
+  std::string describe() const;
+};
+
+struct TraceProgram {
+  enum class State : uint8_t { kCompiling, kReady, kReplay };
+
+  std::vector<uint64_t> key;
+  std::vector<int> outputs;  // value numbers
+  // Filled by compile_trace:
+  std::unique_ptr<pjrt::LoadedExecutable> executable;
+  std::vector<int> flagged_steps;  // whose bounds flags follow the outputs
+  // kReplay: the program could not be compiled, and its ops run one by one.
+  std::atomic<State> state{State::kCompiling};
+};
+
+// Lowers and compiles the trace into `program`, whose key and outputs are set; ends in kReady or kReplay. `donatable` is
+// by input.
+void compile_trace(const Trace& trace, const std::vector<bool>& donatable, TraceProgram& program);
+
+struct TraceResults {
+  std::vector<pjrt::Buffer> outputs;  // as TraceProgram::outputs
+  std::vector<std::pair<int, BufferRef>> flags;  // step, bounds flag
+};
+// Issues the trace's work and lets go of its inputs. Throws what was wrong with it, or with an input.
+TraceResults run_trace(Trace& trace, const TraceProgram& program, int device);
+
+// Programs of traces by key, compared in full.
+class TraceCache {
+ public:
+  static TraceCache& instance();
+  // `*fresh`: the caller has to compile it.
+  std::shared_ptr<TraceProgram> find_or_add(std::vector<uint64_t> key, bool* fresh);
+  void clear();
+  size_t size() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_multimap<uint64_t, std::shared_ptr<TraceProgram>> programs_;
+};
+
+}  // namespace torch_tpu::runtime
