@@ -6,8 +6,8 @@
 
 #include "runtime/bounds.h"
 #include "runtime/in_flight.h"
-#include "runtime/lower.h"
 #include "runtime/log.h"
+#include "runtime/lower.h"
 #include "runtime/metrics.h"
 #include "runtime/module_record.h"
 #include "runtime/program_cache.h"

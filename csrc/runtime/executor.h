@@ -13,7 +13,8 @@ enum class EagerMode : int { kStrict = 0, kDebug = 1, kFused = 2 };
 EagerMode eager_mode();
 void set_eager_mode(EagerMode mode);
 
-// The program of a call that was not found: lowers, compiles (or loads from disk) unless it is for a trace, and inserts.
+// The program of a call that was not found: lowers, compiles (or loads from disk) unless it is for a trace, and
+// inserts.
 std::shared_ptr<const Program> build_program(const Call& call, CallDescription description, uint64_t hash,
                                              bool compile);
 

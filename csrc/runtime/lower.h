@@ -21,7 +21,7 @@ class Recipe {
   const CallDescription& description() const { return description_; }
 
  private:
-  std::deque<Storage> storages_;              // without buffers
+  std::deque<Storage> storages_;               // without buffers
   std::deque<std::vector<int64_t>> geometry_;  // what the call's sizes and strides point into
   Call call_;
   CallDescription description_;

@@ -31,8 +31,9 @@ class Trace;
 
 // One array on a device, with a reference count. Shared between storages after a clone that copied nothing; a program
 // may take the memory over (donation) only while the count is one.
-// In fused mode an array begins as a value of a trace (trace.h) and gets its PJRT buffer when the trace has run: whoever
-// asks for the buffer before has the trace run. A trace that failed raises its error to all who ask for its arrays.
+// In fused mode an array begins as a value of a trace (trace.h) and gets its PJRT buffer when the trace has run:
+// whoever asks for the buffer before has the trace run. A trace that failed raises its error to all who ask for its
+// arrays.
 class DeviceBuffer {
  public:
   DeviceBuffer(pjrt::Buffer buffer, int64_t bytes, int device);

@@ -56,12 +56,12 @@ struct TraceProgram {
   std::atomic<State> state{State::kCompiling};
 };
 
-// Lowers and compiles the trace into `program`, whose key and outputs are set; ends in kReady or kReplay. `donatable` is
-// by input.
+// Lowers and compiles the trace into `program`, whose key and outputs are set; ends in kReady or kReplay. `donatable`
+// is by input.
 void compile_trace(const Trace& trace, const std::vector<bool>& donatable, TraceProgram& program);
 
 struct TraceResults {
-  std::vector<pjrt::Buffer> outputs;  // as TraceProgram::outputs
+  std::vector<pjrt::Buffer> outputs;             // as TraceProgram::outputs
   std::vector<std::pair<int, BufferRef>> flags;  // step, bounds flag
 };
 // Issues the trace's work and lets go of its inputs. Throws what was wrong with it, or with an input.
