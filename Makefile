@@ -37,7 +37,7 @@ package_sources := pyproject.toml README.md LICENSE CMakeLists.txt $(shell find 
 cpp_tests := $(shell find tests/cpp -type f)
 cpp_sources := $(shell git ls-files -co --exclude-standard '*.cc' '*.h')
 
-.PHONY: help install demo test test-cpp test-python conformance bench lint format clean
+.PHONY: help install demo test test-cpp test-python test-fused conformance bench lint format clean
 
 help:
 	@echo "make demo    train examples/mingpt on the tpu device"
@@ -99,15 +99,23 @@ test-python: $(venv)/.installed
 	mkdir -p $(BUILD)
 	TORCH_TPU_FALLBACK=error $(bin)/pytest $(PYTEST_ARGS) 2>&1 | tee $(BUILD)/pytest.log
 
-# Both suites run even when the first one fails; their closing lines come last.
+# The same tests of the package in fused eager mode.
+test-fused: $(venv)/.installed
+	mkdir -p $(BUILD)
+	TORCH_TPU_DEFER_AND_FUSE=1 TORCH_TPU_FALLBACK=error $(bin)/pytest $(PYTEST_ARGS) tests/python 2>&1 \
+	  | tee $(BUILD)/pytest-fused.log
+
+# All suites run even when one fails; their closing lines come last.
 test: $(venv)/.installed $(venv)/.gtest
 	@status=0; \
-	mkdir -p $(BUILD); rm -f $(BUILD)/ctest.log $(BUILD)/pytest.log; \
+	mkdir -p $(BUILD); rm -f $(BUILD)/ctest.log $(BUILD)/pytest.log $(BUILD)/pytest-fused.log; \
 	$(MAKE) --no-print-directory test-cpp || status=1; \
 	$(MAKE) --no-print-directory test-python || status=1; \
+	$(MAKE) --no-print-directory test-fused || status=1; \
 	echo; \
 	echo "ctest:  $$(grep -E 'tests passed|tests failed' $(BUILD)/ctest.log 2> /dev/null || echo 'did not run')"; \
 	echo "pytest: $$(tail -n 1 $(BUILD)/pytest.log 2> /dev/null || echo 'did not run')"; \
+	echo "pytest, fused: $$(tail -n 1 $(BUILD)/pytest-fused.log 2> /dev/null || echo 'did not run')"; \
 	exit $$status
 
 # All of PyTorch's OpInfo, module and optimizer entries, in worker processes that keep crashes apart. Hours on two cores.

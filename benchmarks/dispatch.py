@@ -1,4 +1,4 @@
-"""Cost of small eager calls: torch_tpu against PyTorch's CPU device and JAX, in one run.
+"""Cost of small eager calls: torch_tpu (strict, and fused as `fused`) against PyTorch's CPU device and JAX, in one run.
 
 python benchmarks/dispatch.py --json dispatch.json
 """
@@ -33,13 +33,15 @@ CASES = [
     Case("c[1:3].add_(1)", "c[1:3].add_(1)", "c.at[1:3].add(1)"),
     Case("x.sum().item()", "x.sum().item()", "x.sum().item()"),
     Case("chain of 40 ops", "chain(x, y)", "chain(x, y)", calls=25),
+    Case("chain and a read", "chain(x, y)[0, 0].item()", "chain(x, y)[0, 0].item()", calls=25),
 ]
 
 
 class Torch:
     def __init__(self, name):
         self.name = name
-        self.device = torch.device(name)
+        self.mode = {"tpu": "STRICT", "fused": "FUSED"}.get(name)
+        self.device = torch.device("tpu" if self.mode else name)
         generator = torch.Generator().manual_seed(0)
         self.names = {
             key: torch.randn(size, size, generator=generator).to(self.device)
@@ -50,6 +52,10 @@ class Torch:
 
     def statement(self, case):
         return case.torch
+
+    def prepare(self):
+        if self.mode:
+            torch.tpu.set_eager_mode(torch.tpu.EagerMode[self.mode])
 
     def finish(self):
         synchronize(self.device)
@@ -78,6 +84,9 @@ class Jax:
     def statement(self, case):
         return case.jax
 
+    def prepare(self):
+        pass
+
     def finish(self):
         self.jax.block_until_ready(self.names["out"])
 
@@ -94,6 +103,7 @@ def chain(x, y, tanh):
 
 def measure(backend, case):
     """(dispatch, wall) in µs a call: until Python has issued all calls, and until the device has finished them."""
+    backend.prepare()
     backend.finish()
     loop = timeit.Timer(f"out[0] = {backend.statement(case)}", globals=backend.names)
     started = time.perf_counter()
@@ -140,10 +150,13 @@ def print_results(results, names):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    installed = [name for name in ("tpu", "cpu") if is_available(name)]
+    installed = ["tpu", "fused", "cpu"] if is_available("tpu") else ["cpu"]
     installed += ["jax"] if importlib.util.find_spec("jax") else []
     parser.add_argument(
-        "--device", nargs="+", default=installed, help="tpu, cpu, jax, ...; ratios are of the first to each other one"
+        "--device",
+        nargs="+",
+        default=installed,
+        help="tpu, fused, cpu, jax, ...; ratios are of the first to the others",
     )
     parser.add_argument("--repeats", type=int, default=7, help="the best one counts")
     parser.add_argument("--json", metavar="FILE")

@@ -1,6 +1,8 @@
-"""Cost of a training step: minGPT and an MLP, from the first step to the steady state, on several devices in one run.
+"""Cost of a training step: minGPT, ResNet-18 and an MLP, from the first step to the steady state, in one run.
 
-python benchmarks/training.py --device tpu cpu --json training.json
+python benchmarks/training.py --device strict fused cpu --json training.json
+
+`strict` and `fused` are the tpu device in these eager modes.
 """
 
 import argparse
@@ -10,10 +12,12 @@ import time
 import torch
 import torch.nn.functional as F
 from common import compile_count, is_available, load_module, print_table, synchronize, write_json
+from resnet import resnet18
 from torch import nn
 
 VOCABULARY = 128
 MLP_INPUTS, MLP_CLASSES = 784, 10
+RESNET_CLASSES = 1000
 
 
 def mingpt(args):
@@ -34,16 +38,25 @@ def mlp(args):
     return model, lambda model, inputs, targets: F.cross_entropy(model(inputs), targets), batch
 
 
-MODELS = {"mingpt": mingpt, "mlp": mlp}
+def resnet(args):
+    """ResNet-18 on small images, loss function and a batch, all on the CPU."""
+    size = args.resnet_size
+    batch = torch.randn(args.resnet_batch, 3, size, size), torch.randint(RESNET_CLASSES, (args.resnet_batch,))
+    return resnet18(RESNET_CLASSES), lambda model, inputs, targets: F.cross_entropy(model(inputs), targets), batch
+
+
+MODELS = {"mingpt": mingpt, "resnet": resnet, "mlp": mlp}
+EAGER_MODES = {"strict": "STRICT", "fused": "FUSED"}
 
 
 class Training:
     """A model in training on one device: AdamW, a learning rate that changes every step, gradient clipping."""
 
-    def __init__(self, build, device, args):
+    def __init__(self, build, place, args):
         torch.manual_seed(0)
         model, self.loss, batch = build(args)
-        self.device = torch.device(device)
+        self.mode = EAGER_MODES.get(place)
+        self.device = torch.device("tpu" if self.mode else place)
         self.model = model.to(self.device)
         self.batch = [tensor.to(self.device) for tensor in batch]
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, fused=True)
@@ -52,6 +65,8 @@ class Training:
 
     def step(self):
         """One timed step, waited for."""
+        if self.mode:
+            torch.tpu.set_eager_mode(torch.tpu.EagerMode[self.mode])
         synchronize(self.device)
         compiled, started = compile_count(self.device), time.perf_counter()
         loss = self.loss(self.model, *self.batch)
@@ -92,7 +107,7 @@ def run(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", nargs="+", default=[name for name in ("tpu", "cpu") if is_available(name)])
+    parser.add_argument("--device", nargs="+", default=["strict", "fused", "cpu"] if is_available("tpu") else ["cpu"])
     parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--steps", type=int, default=10, help="steady steps, after three others (default %(default)s)")
     parser.add_argument("--layers", type=int, default=6)
@@ -100,12 +115,14 @@ def main():
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--context", type=int, default=128)
+    parser.add_argument("--resnet-batch", type=int, default=8)
+    parser.add_argument("--resnet-size", type=int, default=64)
     parser.add_argument("--mlp-width", type=int, default=1024)
     parser.add_argument("--mlp-batch", type=int, default=128)
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
     for device in args.device:
-        if not is_available(device):
+        if not is_available("tpu" if device in EAGER_MODES else device):
             parser.error(f"{device} is not available here")
     if args.steps < 1:
         parser.error("--steps must be at least 1")
@@ -116,7 +133,7 @@ def main():
     for name, by_device in results.items():
         for device, r in by_device.items():
             times = [r[key] * 1e3 for key in ("first_step_s", "steady_best_s", "steady_median_s")]
-            counts = [r[key] if device.startswith("tpu") else None for key in ("compiles", "compiles_after_step_3")]
+            counts = [None if device == "cpu" else r[key] for key in ("compiles", "compiles_after_step_3")]
             rows.append([name, device, *times, *counts])
     print_table("Training steps", columns, rows)
     if args.json:

@@ -17,6 +17,9 @@ for _name in ("TORCH_TPU_CACHE", "TORCH_TPU_CACHE_MAX_BYTES", "TORCH_TPU_CPU_DEV
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
+# Strict, or fused in the run with TORCH_TPU_DEFER_AND_FUSE=1.
+_mode = torch.tpu.eager_mode
+
 
 def pytest_unconfigure(config):
     if _own_cache is not None:
@@ -38,7 +41,14 @@ def _clean_state():
         try:
             torch.tpu.synchronize()
         finally:
-            torch.tpu.set_eager_mode(torch.tpu.EagerMode.STRICT)
+            torch.tpu.set_eager_mode(_mode)
+
+
+@pytest.fixture
+def strict_mode():
+    """For tests that count programs or look at one op's run."""
+    with torch.tpu.set_eager_mode(torch.tpu.EagerMode.STRICT):
+        yield
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ KEYS = {
     "cache_load_seconds": float,
     "cache_errors": int,
     "programs_in_memory": int,
+    "fused_ops": int,
+    "flushes": dict,
 }
 
 
@@ -28,7 +30,7 @@ def test_plain_dict():
     assert torch.tpu.metrics()["compiles"] >= 0
 
 
-def test_counts():
+def test_counts(strict_mode):
     x = torch.arange(1000, dtype=torch.int16).to("tpu")
     torch.tpu.empty_cache()
     (x + x).cpu()
