@@ -102,6 +102,32 @@ def _attention(m):
     return named | dict(qkv_weight=m.f(24, 8), qkv_bias=m.f(24), proj_weight=m.f(8, 8), proj_bias=m.f(8))
 
 
+def _convolution(m, spatial, transposed=False, backward=False):
+    weight = m.f(*((3, 2) if transposed else (2, 3)), *(2,) * spatial)
+    named = dict(self=m.f(1, 3, *(4,) * spatial), weight=weight, kernel_size=[2] * spatial)
+    named |= dict(stride=[1] * spatial, padding=[0] * spatial)
+    if backward:
+        return named | dict(grad_output=m.f(1, 2, *(3,) * spatial), output_mask=[True, True, True])
+    return named | dict(bias=m.f(2))
+
+
+def _flash_attention(m):
+    return dict(query=m.f(1, 2, 3, 4), key=m.f(1, 2, 5, 4), value=m.f(1, 2, 5, 4))
+
+
+def _flash_attention_backward(m):
+    out, logsumexp = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(**_flash_attention(m))
+    return _flash_attention(m) | dict(
+        grad_out=m.f(1, 2, 3, 4), out=out, logsumexp=logsumexp, dropout_p=0.0, is_causal=False
+    )
+
+
+def _observer(m):
+    named = dict(self=m.f32(3, 4), observer_on=m.i(1, high=1) + 1, fake_quant_on=m.i(1, high=1) + 1)
+    named |= dict(running_min=m.f32(1), running_max=m.f32(1), scale=m.f32(1), zero_point=m.i(1, dtype=torch.int32))
+    return named | dict(averaging_const=0.1, quant_min=-8, quant_max=7, ch_axis=0)
+
+
 def _matrices(m, *names, batch=()):
     return {name: m.x(*batch, 4, 4) for name in names}
 
@@ -124,6 +150,25 @@ ARGUMENTS = {
     "_upsample_bicubic2d_aa_backward": lambda m: dict(
         grad_output=m.f(1, 2, 3, 4), output_size=[3, 4], input_size=[1, 2, 5, 5], align_corners=False
     ),
+    "_upsample_lanczos2d_aa": lambda m: dict(self=m.f(1, 2, 5, 5), output_size=[3, 4], align_corners=False),
+    "_upsample_lanczos2d_aa_backward": lambda m: dict(
+        grad_output=m.f(1, 2, 3, 4), output_size=[3, 4], input_size=[1, 2, 5, 5], align_corners=False
+    ),
+    "_slow_conv2d_forward": lambda m: _convolution(m, 2),
+    "_slow_conv2d_backward.output_mask": lambda m: _convolution(m, 2, backward=True),
+    "slow_conv_dilated2d": lambda m: _convolution(m, 2),
+    "slow_conv_transpose2d": lambda m: _convolution(m, 2, transposed=True),
+    "slow_conv3d_forward": lambda m: _convolution(m, 3),
+    "slow_conv_dilated3d": lambda m: _convolution(m, 3),
+    "slow_conv_transpose3d": lambda m: _convolution(m, 3, transposed=True),
+    "_scaled_dot_product_flash_attention_for_cpu": _flash_attention,
+    "_scaled_dot_product_flash_attention_for_cpu_backward": _flash_attention_backward,
+    "_weight_int8pack_mm": lambda m: dict(self=m.f(4, 64), mat2=m.i(16, 64, dtype=torch.int8), scales=m.f(16)),
+    "_convert_weight_to_int4pack_for_cpu": lambda m: dict(self=m.i(80, 64, dtype=torch.int32), innerKTiles=2),
+    "_weight_int4pack_mm_for_cpu": lambda m: dict(
+        self=m.f(4, 64), mat2=m.i(80, 32, dtype=torch.uint8), qGroupSize=32, qScaleAndZeros=m.f(2, 80, 2)
+    ),
+    "_fused_moving_avg_obs_fq_helper": _observer,
     "reflection_pad3d": lambda m: dict(self=m.f(1, 2, 3, 4, 5), padding=[1, 2, 1, 0, 1, 1]),
     "reflection_pad3d_backward": lambda m: dict(
         grad_output=m.f(1, 2, 5, 5, 8), self=m.f(1, 2, 3, 4, 5), padding=[1, 2, 1, 0, 1, 1]
