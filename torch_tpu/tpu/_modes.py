@@ -7,15 +7,15 @@ import contextlib
 import enum
 import os
 
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from torch_tpu import _C
 
 
 class EagerMode(enum.Enum):
     """STRICT: one program per op, asynchronous. DEBUG: each op is waited for and its index bounds are checked.
-    FUSED: ops are recorded, and run as few programs when a value is read, at the end of an optimizer's step, or when many
-    have gathered."""
+    FUSED: ops are recorded, and run as few programs when a value is read, before and after an optimizer's step, or when
+    many have gathered."""
 
     DEFER_NEVER = 0
     DEFER_NEVER_AND_LAUNCH_BLOCKING = 1
@@ -29,14 +29,18 @@ def current_eager_mode() -> EagerMode:
     return EagerMode(_C.eager_mode())
 
 
-_step_hook = None
+_step_hooks = []
 
 
 def _prepare_fused() -> None:
-    """An optimizer's step ends a trace: forward, backward and update of one step are one program."""
-    global _step_hook
-    if _step_hook is None:
-        _step_hook = register_optimizer_step_post_hook(lambda optimizer, args, kwargs: _C.flush_step())
+    """An optimizer's step is a trace of its own, and forward and backward are one. The first step makes the optimizer's
+    state: in one program with it, forward and backward would be compiled again for the second."""
+    if not _step_hooks:
+
+        def flush(optimizer, args, kwargs):
+            _C.flush_step()
+
+        _step_hooks.extend([register_optimizer_step_pre_hook(flush), register_optimizer_step_post_hook(flush)])
         # XLA's threads must not compile while the process takes itself down.
         atexit.register(_C.drain_compilations)
 
