@@ -99,10 +99,10 @@ test-python: $(venv)/.installed
 	mkdir -p $(BUILD)
 	TORCH_TPU_FALLBACK=error $(bin)/pytest $(PYTEST_ARGS) 2>&1 | tee $(BUILD)/pytest.log
 
-# The same tests of the package in fused eager mode.
+# Views, writes, copies, random numbers, errors, caches, training: what the mode bears on, once more in fused mode.
 test-fused: $(venv)/.installed
 	mkdir -p $(BUILD)
-	TORCH_TPU_DEFER_AND_FUSE=1 TORCH_TPU_FALLBACK=error $(bin)/pytest $(PYTEST_ARGS) tests/python 2>&1 \
+	TORCH_TPU_DEFER_AND_FUSE=1 TORCH_TPU_FALLBACK=error $(bin)/pytest $(PYTEST_ARGS) tests/python/aten tests/python/runtime tests/python/tpu tests/python/test_training.py 2>&1 \
 	  | tee $(BUILD)/pytest-fused.log
 
 # All suites run even when one fails; their closing lines come last.
