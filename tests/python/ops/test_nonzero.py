@@ -39,5 +39,5 @@ def test_one_program_for_the_counts_of_a_bucket():
     found_with(20)
     found_with(24)
     with count_programs() as programs:
-        assert [found_with(n) for n in (21, 25, 30)] == [23, 24, 25]
-    assert programs.value == 0
+        assert [found_with(n) for n in range(25, 31)] == list(range(23, 29))
+    assert programs.value <= 1  # fused mode joins the writes in another way once
