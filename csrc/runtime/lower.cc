@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "runtime/element_values.h"
+
 namespace torch_tpu::runtime {
 namespace {
 using namespace stablehlo;
@@ -160,24 +162,6 @@ class CallEmitter final : public lowering::ProgramContext {
     program_.inputs.push_back({slot, -1, -1, s.element, s.dims});
     bases_.emplace(slot, base);
     return base;
-  }
-
-  // Between the elements of an array and the values that they stand for, which differ for complex32 only.
-  static Value to_values(Value elements) {
-    if (elements.element() != ElementType::kC32) return elements;
-    Value halves = convert(bitcast_convert(elements, ElementType::kF16), ElementType::kF32);
-    const int64_t last = halves.rank() - 1;
-    const auto part = [&](int64_t i) { return reshape(slice_dim(halves, last, i, i + 1), elements.dims()); };
-    return complex(part(0), part(1));
-  }
-  static Value to_elements(Value values, ElementType element) {
-    values = convert(values, value_type(element));
-    if (element != ElementType::kC32) return values;
-    Dims pair = values.dims();
-    pair.push_back(1);
-    const auto half = [&](Value part) { return reshape(convert(part, ElementType::kF16), pair); };
-    const Value parts[2] = {half(real(values)), half(imag(values))};
-    return bitcast_convert(concatenate(parts, static_cast<int64_t>(pair.size()) - 1), element);
   }
 
   // Between what memory holds and what the tensor means; both ways.
