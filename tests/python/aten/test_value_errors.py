@@ -88,6 +88,13 @@ def test_lengths_of_segments(lengths):
     assert isinstance(agree(body, lengths), RuntimeError)
     agree(body, [1, 3])
 
+    def gradient(d):
+        x = torch.arange(4.0, device=d, requires_grad=True)
+        torch.segment_reduce(x, "max", lengths=torch.tensor([1, 3], device=d)).sum().backward()
+        return x.grad
+
+    agree(gradient)
+
 
 def test_false_times_what_is_not_a_number():
     def body(d):
