@@ -99,10 +99,14 @@ test-python: $(venv)/.installed
 	mkdir -p $(BUILD)
 	TORCH_TPU_FALLBACK=error $(bin)/pytest $(PYTEST_ARGS) 2>&1 | tee $(BUILD)/pytest.log
 
-# Views, writes, copies, random numbers, errors, caches, training: what the mode bears on, once more in fused mode.
+# Views, writes, copies, random numbers, errors, training once more in fused mode. Tests that count strict mode's programs
+# or its memory are not for it.
+fused_tests := tests/python/aten tests/python/test_training.py tests/python/tpu/test_streams.py \
+  $(addprefix tests/python/runtime/test_,fused.py donated_operands.py errors.py)
+
 test-fused: $(venv)/.installed
 	mkdir -p $(BUILD)
-	TORCH_TPU_DEFER_AND_FUSE=1 TORCH_TPU_FALLBACK=error $(bin)/pytest $(PYTEST_ARGS) tests/python/aten tests/python/runtime tests/python/tpu tests/python/test_training.py 2>&1 \
+	TORCH_TPU_DEFER_AND_FUSE=1 TORCH_TPU_FALLBACK=error $(bin)/pytest $(PYTEST_ARGS) $(fused_tests) 2>&1 \
 	  | tee $(BUILD)/pytest-fused.log
 
 # All suites run even when one fails; their closing lines come last.

@@ -254,9 +254,11 @@ void TraceQueue::run(Job& job) {
       DeviceBuffer* product = job.trace->values[static_cast<size_t>(job.program->outputs[i])].product;
       if (!product) continue;
       product->trace_ = nullptr;
-      if (failure) {
-        product->failure_ = failure;
+      const std::exception_ptr why = failure ? failure : results.failures[i];
+      if (why) {
+        product->failure_ = why;
         product->state_.store(State::kFailed, std::memory_order_release);
+        if (!first_failure_) first_failure_ = why;
         continue;
       }
       product->buffer_ = std::move(results.outputs[i]);

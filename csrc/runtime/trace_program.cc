@@ -144,41 +144,87 @@ class TraceLowering {
   std::vector<int> origin_;  // by value: the input whose memory it may stay in
 };
 
-// Op by op, each with its own program. Nothing is donated.
-TraceResults replay(Trace& trace, const TraceProgram& program, int device) {
-  const PJRT_Api* api = Session::get().client().api();
-  std::vector<pjrt::Buffer> made(trace.values.size());
-  TraceResults results;
-  for (size_t i = 0; i < trace.steps.size(); ++i) {
-    const Trace::Step& step = trace.steps[i];
+// Op by op, each with its own program. Nothing is donated; what depends on an op that fails has its error.
+class Replay {
+ public:
+  Replay(Trace& trace, int device) : trace_(trace), device_(device), values_(trace.values.size()) {}
+
+  TraceResults run(const TraceProgram& program) {
+    for (size_t i = 0; i < trace_.steps.size(); ++i) {
+      std::exception_ptr failure = operand_failure(trace_.steps[i]);
+      if (!failure) {
+        try {
+          run_step(i);
+          continue;
+        } catch (const std::exception&) {
+          failure = std::current_exception();
+        }
+      }
+      for (size_t k = 0; k < num_products(*trace_.steps[i].program); ++k)
+        values_[static_cast<size_t>(trace_.steps[i].first_value) + k].failure = failure;
+    }
+    for (const int number : program.outputs) {
+      Value& value = values_[static_cast<size_t>(number)];
+      results_.outputs.push_back(std::move(value.buffer));
+      results_.failures.push_back(value.failure);
+    }
+    return std::move(results_);
+  }
+
+ private:
+  struct Value {
+    pjrt::Buffer buffer;
+    std::exception_ptr failure;
+  };
+
+  size_t operand(const Trace::Step& step, size_t k) const {
+    return static_cast<size_t>(trace_.operands[static_cast<size_t>(step.first_operand) + k]);
+  }
+
+  std::exception_ptr operand_failure(const Trace::Step& step) const {
+    for (size_t k = 0; k < step.program->inputs.size(); ++k)
+      if (const auto& failure = values_[operand(step, k)].failure) return failure;
+    return nullptr;
+  }
+
+  void run_step(size_t i) {
+    const Trace::Step& step = trace_.steps[i];
     const Program& p = *step.program;
-    const pjrt::LoadedExecutable& executable = p.executable();
+    const PJRT_Api* api = Session::get().client().api();
     std::vector<PJRT_Buffer*> args(static_cast<size_t>(p.num_parameters));
     std::vector<int64_t> keep;
     BufferRef words;
     if (p.packed_parameter >= 0) {
-      words = upload_packed({trace.words.data() + step.first_word, static_cast<size_t>(p.packed_words)}, device);
+      words = upload_packed({trace_.words.data() + step.first_word, static_cast<size_t>(p.packed_words)}, device_);
       args[static_cast<size_t>(p.packed_parameter)] = words->get();
     }
     for (size_t k = 0; k < p.inputs.size(); ++k) {
-      const auto number = static_cast<size_t>(trace.operands[static_cast<size_t>(step.first_operand) + k]);
-      const int input = trace.values[number].input;
+      const size_t number = operand(step, k);
+      const int input = trace_.values[number].input;
       args[static_cast<size_t>(p.inputs[k].parameter)] =
-          input >= 0 ? trace.inputs[static_cast<size_t>(input)].buffer->get() : made[number].get();
+          input >= 0 ? trace_.inputs[static_cast<size_t>(input)].buffer->get() : values_[number].buffer.get();
       if (p.inputs[k].output >= 0) keep.push_back(p.inputs[k].parameter);
     }
     std::vector<PJRT_Buffer*> outputs(static_cast<size_t>(p.num_outputs));
-    launch(executable, p.op, args, keep, device, outputs);
+    try {
+      launch(p.executable(), p.op, args, keep, device_, outputs);
+    } catch (const FailedRun&) {
+      for (PJRT_Buffer* b : outputs) pjrt::Buffer(api, b).reset();
+      throw;
+    }
     size_t next = 0;
     for (; next < num_products(p); ++next)
-      made[static_cast<size_t>(step.first_value) + next] = pjrt::Buffer(api, outputs[next]);
+      values_[static_cast<size_t>(step.first_value) + next].buffer = pjrt::Buffer(api, outputs[next]);
     if (p.has_bounds_flag)
-      results.flags.emplace_back(static_cast<int>(i),
-                                 BufferRef(new DeviceBuffer(pjrt::Buffer(api, outputs[next]), 1, device)));
+      results_.flags.emplace_back(static_cast<int>(i),
+                                  BufferRef(new DeviceBuffer(pjrt::Buffer(api, outputs[next]), 1, device_)));
   }
-  for (const int number : program.outputs) results.outputs.push_back(std::move(made[static_cast<size_t>(number)]));
-  return results;
-}
+
+  Trace& trace_;
+  const int device_;
+  std::vector<Value> values_;
+  TraceResults results_;
+};
 
 }  // namespace
 
@@ -207,24 +253,28 @@ void compile_trace(const Trace& trace, const std::vector<bool>& donatable, Trace
 
 TraceResults run_trace(Trace& trace, const TraceProgram& program, int device) {
   if (program.state.load(std::memory_order_acquire) == TraceProgram::State::kReplay)
-    return replay(trace, program, device);
-  std::vector<PJRT_Buffer*> args;
-  args.reserve(trace.inputs.size() + 1);
-  for (const Trace::Input& in : trace.inputs) args.push_back(in.buffer->get());
-  BufferRef words;
-  if (!trace.words.empty()) {
-    words = upload_packed(trace.words, device);
-    args.push_back(words->get());
-  }
+    return Replay(trace, device).run(program);
   std::vector<PJRT_Buffer*> outputs(program.outputs.size() + program.flagged_steps.size());
   const PJRT_Api* api = Session::get().client().api();
   TraceResults results;
   try {
+    std::vector<PJRT_Buffer*> args;
+    args.reserve(trace.inputs.size() + 1);
+    for (const Trace::Input& in : trace.inputs) args.push_back(in.buffer->get());
+    BufferRef words;
+    if (!trace.words.empty()) {
+      words = upload_packed(trace.words, device);
+      args.push_back(words->get());
+    }
     launch(*program.executable, trace.describe(), args, {}, device, outputs);
   } catch (const FailedRun&) {
     for (PJRT_Buffer* b : outputs) pjrt::Buffer(api, b).reset();
     throw;
+  } catch (const std::exception& e) {  // nothing was issued; an input that failed is one reason
+    log("execute", LogLevel::kInfo, std::string("op by op: ") + e.what());
+    return Replay(trace, device).run(program);
   }
+  results.failures.resize(program.outputs.size());
   size_t next = 0;
   for (; next < program.outputs.size(); ++next) results.outputs.emplace_back(api, outputs[next]);
   for (const int step : program.flagged_steps)

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -62,9 +63,11 @@ void compile_trace(const Trace& trace, const std::vector<bool>& donatable, Trace
 
 struct TraceResults {
   std::vector<pjrt::Buffer> outputs;             // as TraceProgram::outputs
+  std::vector<std::exception_ptr> failures;      // likewise; empty, or why there is no such output
   std::vector<std::pair<int, BufferRef>> flags;  // step, bounds flag
 };
-// Issues the trace's work and lets go of its inputs. Throws what was wrong with it, or with an input.
+// Issues the trace's work. Where the program cannot be run (no memory for all of it, say) its ops run one by one, so
+// that only what depends on the op that fails is lost.
 TraceResults run_trace(Trace& trace, const TraceProgram& program, int device);
 
 // Programs of traces by key, compared in full.

@@ -187,10 +187,12 @@ def test_checkpoint_and_resume(tmp_path):
         m2.load_state_dict(state["model"])
         o2.load_state_dict(state["optimizer"])
         resumed = [gpt_step(m2, o2, step) for step in (3, 4)]
-        return straight == resumed, straight
+        return straight, resumed
 
-    same, _ = agree(body, tol=1e-4)
-    assert same
+    straight, resumed = agree(body, tol=1e-4)
+    # Other traces are other programs, which may round in other ways.
+    fused = torch.tpu.eager_mode is torch.tpu.EagerMode.FUSED
+    torch.testing.assert_close(resumed, straight, rtol=1e-5 if fused else 0, atol=0)
 
 
 def test_losses_go_on_on_the_other_device(tmp_path):

@@ -1,5 +1,6 @@
 """Fused mode: the numbers of strict mode, few programs, and the same errors."""
 
+import contextlib
 import copy
 import threading
 
@@ -139,6 +140,7 @@ def test_training_equals_the_cpu(optimizer):
             o.step()
             schedule.step()
             losses[device].append(loss.item())
+            torch.tpu.synchronize()  # programs of the step may still be in the pool
             made.append(compiled())
     torch.testing.assert_close(torch.tensor(losses["tpu"]), torch.tensor(losses["cpu"]), rtol=1e-4, atol=1e-4)
     assert made[-1] == made[-5]
@@ -245,6 +247,21 @@ def test_errors_of_a_call_come_at_the_call():
     with pytest.raises(RuntimeError, match="size of tensor"):
         x + torch.ones(4, device="tpu")
     assert x.sum().item() == 12
+
+
+def test_only_what_depends_on_a_failure_is_lost():
+    x = torch.arange(4.0, device="tpu")
+    y = x + 1
+    huge = torch.ones(1 << 22, 1, device="tpu") + torch.ones(1 << 22, device="tpu")  # 64 TiB
+    lost = huge.sum() + y
+    with pytest.raises(torch.OutOfMemoryError):
+        lost.cpu()
+    assert y.tolist() == [1, 2, 3, 4] and (x * 2).tolist() == [0, 2, 4, 6]
+    with pytest.raises(torch.OutOfMemoryError):
+        lost.cpu()
+    with contextlib.suppress(torch.OutOfMemoryError):  # where the failed run was seen only by its event
+        torch.tpu.synchronize()
+    assert y.tolist() == [1, 2, 3, 4]
 
 
 def test_changing_the_mode():
