@@ -219,9 +219,10 @@ void register_loss_class(Registry& r) {
   r.add("nll_loss_backward", nll_loss_backward);
   r.add("nll_loss2d_forward", nll_loss_forward);
   r.add("nll_loss2d_backward", nll_loss_backward);
-  r.add("multi_margin_loss", multi_margin_loss).structural({"p"});
+  // The meta kernels say [1] where the CPU returns a scalar.
+  r.add("multi_margin_loss", multi_margin_loss).structural({"p"}).own_results();
   r.add("multi_margin_loss_backward", multi_margin_loss_backward).structural({"p"});
-  r.add("multilabel_margin_loss_forward", multilabel_margin_loss_forward);
+  r.add("multilabel_margin_loss_forward", multilabel_margin_loss_forward).own_results();
   r.add("multilabel_margin_loss_backward", multilabel_margin_loss_backward);
 }
 
