@@ -16,7 +16,7 @@ import time
 
 import torch
 from common import print_table, write_json
-from training import MODELS, Training
+from training import MODELS, SIZES, Training, add_sizes
 
 STEPS = 10
 
@@ -53,24 +53,15 @@ def main():
     parser.add_argument("--model", choices=MODELS, default="mingpt")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    for name, value in {
-        "layers": 6,
-        "heads": 6,
-        "width": 384,
-        "batch": 8,
-        "context": 128,
-        "resnet-batch": 8,
-        "resnet-size": 64,
-        "mlp-width": 1024,
-        "mlp-batch": 128,
-    }.items():
-        parser.add_argument(f"--{name}", type=int, default=value)
+    add_sizes(parser)
     args = parser.parse_args()
     if args.child:
         print(json.dumps(measure(args)))
         return
 
     arguments = ["--model", args.model]
+    for name in SIZES:
+        arguments += ["--" + name.replace("_", "-"), str(getattr(args, name))]
     rows, results = [], {}
     for place in args.device:
         with tempfile.TemporaryDirectory() as cache:

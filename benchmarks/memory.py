@@ -8,7 +8,7 @@ import gc
 
 import torch
 from common import print_table, write_json
-from training import MODELS, Training
+from training import MODELS, Training, add_sizes
 
 
 def resident_megabytes():
@@ -37,11 +37,7 @@ def measure(mode, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--context", type=int, default=32)
+    add_sizes(parser, layers=2, heads=4, width=64, batch=4, context=32)
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
     results = {mode: measure(mode, args) for mode in ("strict", "fused")}

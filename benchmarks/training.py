@@ -105,20 +105,31 @@ def run(args):
     return results
 
 
+SIZES = {
+    "layers": 6,
+    "heads": 6,
+    "width": 384,
+    "batch": 8,
+    "context": 128,
+    "resnet_batch": 8,
+    "resnet_size": 64,
+    "mlp_width": 1024,
+    "mlp_batch": 128,
+}
+
+
+def add_sizes(parser, **defaults):
+    """An option for each of SIZES, with these defaults where given."""
+    for name, value in (SIZES | defaults).items():
+        parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", nargs="+", default=["strict", "fused", "cpu"] if is_available("tpu") else ["cpu"])
     parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--steps", type=int, default=10, help="steady steps, after three others (default %(default)s)")
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--heads", type=int, default=6)
-    parser.add_argument("--width", type=int, default=384)
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--context", type=int, default=128)
-    parser.add_argument("--resnet-batch", type=int, default=8)
-    parser.add_argument("--resnet-size", type=int, default=64)
-    parser.add_argument("--mlp-width", type=int, default=1024)
-    parser.add_argument("--mlp-batch", type=int, default=128)
+    add_sizes(parser)
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
     for device in args.device:

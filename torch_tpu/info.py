@@ -14,6 +14,7 @@ VARIABLES = {
     "TPU_LIBRARY_PATH": "the PJRT plugin to load",
     "TORCH_TPU_CPU_DEVICES": "virtual devices of the CPU plugin",
     "TORCH_TPU_LAUNCH_BLOCKING": "1: debug mode from the start",
+    "TORCH_TPU_DEFER_AND_FUSE": "1: fused mode from the start",
     "TORCH_TPU_CACHE": "0: no disk cache of compiled programs",
     "TORCH_TPU_CACHE_DIR": "folder of the disk cache",
     "TORCH_TPU_CACHE_MAX_BYTES": "size cap of the disk cache",

@@ -68,16 +68,19 @@ void TraceQueue::record(std::shared_ptr<const Program> program, Call& call, cons
   BufferRef few[kMany];
   std::vector<BufferRef> many(p.writes.size() > kMany ? p.writes.size() : 0);
   BufferRef* const written = many.empty() ? few : many.data();
-  // Not when the call before was recorded: its arguments were still referenced then.
-  if (cut_) [[unlikely]]
-    flush(*cut_);
+  bool detached = false;
   {
     std::lock_guard lock(mutex_);
-    Trace* t = current_.get();
-    if (!t->steps.empty() && t->steps[0].program->allow_excess_precision != p.allow_excess_precision) {
-      detach(FlushReason::kMode);
-      t = current_.get();
+    // Not when the call before was recorded: its arguments were still referenced then.
+    std::optional<FlushReason> cut = cut_;
+    if (!cut && !current_->steps.empty() &&
+        current_->steps[0].program->allow_excess_precision != p.allow_excess_precision)
+      cut = FlushReason::kMode;
+    if (cut) [[unlikely]] {
+      detach(*cut);
+      detached = true;
     }
+    Trace* t = current_.get();
     if (t->steps.empty()) t->serial = next_serial_++;
     const auto count = [](const auto& v) { return static_cast<int>(v.size()); };
     Trace::Step step{nullptr, count(t->operands), 0, count(t->words)};
@@ -107,6 +110,8 @@ void TraceQueue::record(std::shared_ptr<const Program> program, Call& call, cons
   // Outside the lock: the old arrays may be pending, and forgetting them takes it.
   for (size_t i = 0; i < p.writes.size(); ++i)
     call.tensors[static_cast<size_t>(p.writes[i].tensor)].storage->buffer = std::move(written[i]);
+  if (detached) [[unlikely]]
+    run_queued();
 }
 
 std::optional<FlushReason> TraceQueue::cut_after(uint64_t program_id) {
@@ -169,6 +174,10 @@ void TraceQueue::flush(FlushReason reason) {
     detach(reason);
     if (jobs_.empty()) return;
   }
+  run_queued();
+}
+
+void TraceQueue::run_queued() {
   pump();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return jobs_.size() <= kMaxQueued; });

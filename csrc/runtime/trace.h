@@ -62,6 +62,7 @@ class TraceQueue {
   int value_of(const BufferRef& buffer, const Program::Input& type);
   std::optional<FlushReason> cut_after(uint64_t program_id);
   void detach(FlushReason reason);
+  void run_queued();  // without the lock; waits while the queue is long
   void run(Job& job);
 
   const int device_;
