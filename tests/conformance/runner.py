@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import pathlib
 import time
-from multiprocessing import connection
+from multiprocessing import connection, forkserver
 
 from .outcome import Tally
 
@@ -20,6 +21,23 @@ _PRELOAD = [
     "torch.testing._internal.common_modules",
     "torch.testing._internal.common_optimizers",
 ]
+
+
+def _context():
+    """Multiprocessing whose server is started here, not in the repository's root.
+
+    The server's working directory is on its import path, and in the root the folder torch_tpu, which is not built,
+    would hide the installed package; workers get their parent's directory and path back.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOAD)
+    before = os.getcwd()
+    os.chdir(pathlib.Path(__file__).parent)
+    try:
+        forkserver.ensure_running()
+    finally:
+        os.chdir(before)
+    return context
 
 
 def _serve(pipe, source):
@@ -54,8 +72,7 @@ class Worker:
 
     def __init__(self, limit, seconds, source="conformance.catalog"):
         self.limit, self.seconds, self.source = limit, seconds, source
-        self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(_PRELOAD)
+        self.context = _context()
         self._start()
 
     def _start(self):
