@@ -2,10 +2,12 @@
 
 python benchmarks/training.py --device strict fused cpu --json training.json
 
-`strict` and `fused` are the tpu device in these eager modes.
+`strict` and `fused` are the tpu device in these eager modes, `jax` is the same training written in JAX, exported to
+StableHLO and run on the same plugin (jax_models.py).
 """
 
 import argparse
+import importlib.util
 import statistics
 import time
 
@@ -80,29 +82,45 @@ class Training:
         self.compiles.append(compile_count(self.device) - compiled)
         self.losses.append(loss.item())
 
-    def result(self):
-        steady = self.seconds[3:]
-        return {
-            "first_step_s": self.seconds[0],
-            "steady_best_s": min(steady),
-            "steady_median_s": statistics.median(steady),
-            "compiles": sum(self.compiles),
-            "compiles_after_step_3": sum(self.compiles[3:]),
-            "step_s": self.seconds,
-            "losses": self.losses,
-        }
+
+def result(training):
+    """Figures of a Training or JaxTraining."""
+    steady, compiles = training.seconds[3:], getattr(training, "compiles", [1])
+    return {
+        "first_step_s": training.seconds[0],
+        "steady_best_s": min(steady),
+        "steady_median_s": statistics.median(steady),
+        "compiles": sum(compiles),
+        "compiles_after_step_3": sum(compiles[3:]),
+        "step_s": training.seconds,
+        "losses": training.losses,
+    }
+
+
+def train(name, place, args):
+    if place != "jax":
+        return Training(MODELS[name], place, args)
+    from jax_models import JaxTraining
+
+    torch.manual_seed(0)
+    model, _, batch = MODELS[name](args)
+    return JaxTraining(name, model, batch, args)
 
 
 def run(args):
     """Results by model and device; the devices take turns, so that they see the same load on the machine."""
     results = {}
     for name in args.model:
-        trainings = {device: Training(MODELS[name], device, args) for device in args.device}
+        trainings = {device: train(name, device, args) for device in args.device}
         for _ in range(3 + args.steps):
             for training in trainings.values():
                 training.step()
-        results[name] = {device: training.result() for device, training in trainings.items()}
+        results[name] = {device: result(training) for device, training in trainings.items()}
     return results
+
+
+def has_jax():
+    return importlib.util.find_spec("jax") is not None
 
 
 SIZES = {
@@ -126,14 +144,15 @@ def add_sizes(parser, **defaults):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", nargs="+", default=["strict", "fused", "cpu"] if is_available("tpu") else ["cpu"])
+    places = [*(EAGER_MODES if is_available("tpu") else ()), "cpu", *(["jax"] if has_jax() else [])]
+    parser.add_argument("--device", nargs="+", default=places)
     parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--steps", type=int, default=10, help="steady steps, after three others (default %(default)s)")
     add_sizes(parser)
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
     for device in args.device:
-        if not is_available("tpu" if device in EAGER_MODES else device):
+        if not (has_jax() if device == "jax" else is_available("tpu" if device in EAGER_MODES else device)):
             parser.error(f"{device} is not available here")
     if args.steps < 1:
         parser.error("--steps must be at least 1")

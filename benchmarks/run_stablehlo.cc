@@ -1,0 +1,89 @@
+// Runs a StableHLO module, such as a training step that JAX exported, through torch_tpu's PJRT layer: what the plugin
+// gives to a program that torch_tpu did not write.
+//
+//   run_stablehlo PLUGIN MODULE INPUTS FEEDBACK
+//
+// INPUTS has, for each argument, a line "TYPE DIM DIM ..." (TYPE as in MLIR) and the dense bytes. The first line on
+// stdout is the seconds that compiling took. Then each line on stdin runs the module once, and is answered with the
+// seconds of the run and its last output, a f32 scalar. The first FEEDBACK outputs are the next run's first arguments;
+// the module may take them as donations.
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <stdexcept>
+
+#include "pjrt/client.h"
+#include "pjrt/compile_options.h"
+#include "pjrt/executable.h"
+
+namespace {
+
+using namespace torch_tpu;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+ElementType element_named(const std::string& name) {
+  for (int i = 0; i < static_cast<int>(ElementType::kInvalid); ++i)
+    if (name == element_type_info(static_cast<ElementType>(i)).mlir) return static_cast<ElementType>(i);
+  throw std::runtime_error("no element type " + name);
+}
+
+std::vector<pjrt::Buffer> read_inputs(const pjrt::Client& client, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<pjrt::Buffer> inputs;
+  std::string line;
+  while (std::getline(file, line)) {
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    const ElementType type = element_named(name);
+    std::vector<int64_t> dims;
+    size_t bytes = byte_size(type);
+    for (int64_t d; words >> d; bytes *= static_cast<size_t>(d)) dims.push_back(d);
+    std::string data(bytes, '\0');
+    if (!file.read(data.data(), static_cast<std::streamsize>(bytes))) throw std::runtime_error(path + " is cut off");
+    inputs.push_back(client.buffer_from_host(data.data(), type, dims, client.addressable_devices()[0]));
+  }
+  return inputs;
+}
+
+void serve(const char* plugin_path, const char* module_path, const char* inputs_path, size_t feedback) {
+  const auto client = pjrt::Client::create(pjrt::Plugin::load(plugin_path), {{"cpu_device_count", int64_t{1}}});
+  std::ostringstream module;
+  module << std::ifstream(module_path, std::ios::binary).rdbuf();
+  pjrt::CompileOptions options;
+  // As in Session::compile_options: with XNNPACK, weights that are updated in place are read as they were before.
+  options.env_overrides["xla_cpu_use_xnnpack"] = false;
+  const auto start = Clock::now();
+  const auto executable = client->compile(module.str(), options.serialize());
+  std::cout << seconds_since(start) << std::endl;
+
+  std::vector<pjrt::Buffer> arguments = read_inputs(*client, inputs_path);
+  for (std::string line; std::getline(std::cin, line);) {
+    const auto begin = Clock::now();
+    std::vector<PJRT_Buffer*> handles, results(executable->num_outputs());
+    for (const pjrt::Buffer& a : arguments) handles.push_back(a.get());
+    executable->execute(handles, results, {});
+    std::vector<pjrt::Buffer> outputs;
+    for (PJRT_Buffer* r : results) outputs.emplace_back(client->api(), r);
+    float last = 0;
+    outputs.back().copy_to_host(&last, sizeof last).await();
+    for (pjrt::Buffer& o : outputs) o.ready_event().await();
+    for (size_t i = 0; i < feedback; ++i) arguments[i] = std::move(outputs[i]);
+    std::cout << seconds_since(begin) << ' ' << last << std::endl;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) return std::fprintf(stderr, "usage: %s PLUGIN MODULE INPUTS FEEDBACK\n", argv[0]), 2;
+  try {
+    serve(argv[1], argv[2], argv[3], std::stoul(argv[4]));
+  } catch (const std::exception& e) {
+    return std::fprintf(stderr, "%s\n", e.what()), 1;
+  }
+}
