@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +21,9 @@ namespace {
 
 constexpr char kMagic[8] = {'T', 'T', 'P', 'U', 'C', '0', '0', '1'};
 constexpr const char* kSuffix = ".xla";
+constexpr const char* kLockFile = ".lock";
+// Longer than programs take to compile, unless the process that compiles is stopped.
+constexpr std::chrono::minutes kPatience{5};
 
 struct Header {
   char magic[8];
@@ -169,6 +173,13 @@ bool DiskCache::write(std::string_view key, std::string_view payload) {
 }
 
 void DiskCache::remove(std::string_view key) { ::unlink(path_of(key).c_str()); }
+
+std::unique_ptr<EntryLock> DiskCache::lock(std::string_view key) const {
+  if (max_bytes_ == 0) return nullptr;
+  std::error_code error;
+  fs::create_directories(folder_, error);  // a failure is write()'s to tell
+  return std::make_unique<EntryLock>(folder_ / kLockFile, fnv(key, 0), kPatience);
+}
 
 void DiskCache::evict() {
   written_since_check_ = 0;

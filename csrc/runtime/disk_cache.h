@@ -14,6 +14,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/entry_lock.h"
+
 namespace torch_tpu::runtime {
 
 class DiskCache {
@@ -25,6 +27,9 @@ class DiskCache {
   bool write(std::string_view key, std::string_view payload);
   // Forgets an entry whose payload the plugin refused.
   void remove(std::string_view key);
+  // For who is going to compile: waits while another process or thread compiles for the same key. Read again then. Null
+  // where nothing is stored.
+  std::unique_ptr<EntryLock> lock(std::string_view key) const;
 
   const std::filesystem::path& folder() const { return folder_; }
 

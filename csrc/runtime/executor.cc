@@ -172,29 +172,29 @@ std::shared_ptr<const Program> build_program(const Call& call, CallDescription d
   const auto start = std::chrono::steady_clock::now();
   const std::string text = lower(*program->recipe, Session::get().target(), *program);
   metrics().lowering_nanoseconds += (std::chrono::steady_clock::now() - start).count();
-  if (compile) program->compile(text);
-  return ProgramCache::instance().insert(hash, std::move(program));
+  // Others that miss the same key find it from here on, and wait for the one executable.
+  std::shared_ptr<const Program> kept = ProgramCache::instance().insert(hash, std::move(program));
+  if (compile) kept->executable(&text);
+  return kept;
 }
 
-void Program::compile(const std::string& text) const {
-  record_program(*recipe, text);
+const pjrt::LoadedExecutable& Program::compile(const std::string* text) const {
+  std::lock_guard lock(compiling_);
+  if (executable_) return *executable_;
+  std::string made;
+  if (!text) {
+    Program scratch;
+    made = lower(*recipe, Session::get().target(), scratch);
+    text = &made;
+  }
+  record_program(*recipe, *text);
   if (log_enabled("compile", LogLevel::kInfo)) log("compile", LogLevel::kInfo, op);
   try {
-    executable_ = Session::get().compile(text, allow_excess_precision);
+    executable_ = Session::get().compile(*text, allow_excess_precision);
   } catch (const pjrt::Error& e) {
     throw pjrt::Error(e.code(), op + ": " + e.what());
   }
   ready_.store(executable_.get(), std::memory_order_release);
-}
-
-const pjrt::LoadedExecutable& Program::executable() const {
-  if (const auto* ready = ready_.load(std::memory_order_acquire)) [[likely]]
-    return *ready;
-  std::lock_guard lock(compiling_);
-  if (!executable_) {
-    Program scratch;
-    compile(lower(*recipe, Session::get().target(), scratch));
-  }
   return *executable_;
 }
 

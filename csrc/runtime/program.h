@@ -81,13 +81,18 @@ class Program {
     return fit;
   }
 
-  // Compiled, or loaded from disk, when it is first asked for: a call that only ever ran in traces needs none. Throws
-  // pjrt::Error, with the op's name.
-  const pjrt::LoadedExecutable& executable() const;
-  // With the module that lower() gave. Not to be called twice.
-  void compile(const std::string& text) const;
+  // Compiled, or loaded from disk, when it is first asked for: a call that only ever ran in traces needs none. One
+  // thread does it, others wait. `text`: the module that lower() gave, where it is at hand. Throws pjrt::Error, with
+  // the op's name.
+  const pjrt::LoadedExecutable& executable(const std::string* text = nullptr) const {
+    if (const auto* ready = ready_.load(std::memory_order_acquire)) [[likely]]
+      return *ready;
+    return compile(text);
+  }
 
  private:
+  const pjrt::LoadedExecutable& compile(const std::string* text) const;
+
   mutable std::atomic<const pjrt::LoadedExecutable*> ready_{nullptr};
   mutable std::mutex compiling_;
   mutable std::unique_ptr<pjrt::LoadedExecutable> executable_;

@@ -19,6 +19,8 @@
 namespace torch_tpu::runtime {
 namespace {
 
+using clock = std::chrono::steady_clock;
+
 PluginPaths& plugin_paths() {
   static PluginPaths* const paths = new PluginPaths;
   return *paths;
@@ -154,25 +156,31 @@ std::string Session::compile_options(const lowering::Target& target, bool allow_
   return options.serialize();
 }
 
+std::unique_ptr<pjrt::LoadedExecutable> Session::load(const std::string& key) {
+  if (!disk_cache_) return nullptr;
+  const auto start = clock::now();
+  const auto payload = disk_cache_->read(key);
+  if (!payload) return nullptr;
+  try {
+    auto executable = client_->deserialize(*payload);
+    ++metrics().cache_hits_disk;
+    metrics().load_nanoseconds += (clock::now() - start).count();
+    return executable;
+  } catch (const pjrt::Error& e) {
+    ++metrics().disk_errors;
+    log("cache", LogLevel::kWarn, std::string("dropped an entry that the plugin refused: ") + e.what());
+    disk_cache_->remove(key);
+    return nullptr;
+  }
+}
+
 std::unique_ptr<pjrt::LoadedExecutable> Session::compile(const std::string& module_text, bool allow_excess_precision) {
-  using clock = std::chrono::steady_clock;
   const std::string options = compile_options(target_, allow_excess_precision);
   const std::string key = fingerprint_ + "options " + options + "\n" + module_text;
-  if (disk_cache_) {
-    const auto start = clock::now();
-    if (auto payload = disk_cache_->read(key)) {
-      try {
-        auto executable = client_->deserialize(*payload);
-        ++metrics().cache_hits_disk;
-        metrics().load_nanoseconds += (clock::now() - start).count();
-        return executable;
-      } catch (const pjrt::Error& e) {
-        ++metrics().disk_errors;
-        log("cache", LogLevel::kWarn, std::string("dropped an entry that the plugin refused: ") + e.what());
-        disk_cache_->remove(key);
-      }
-    }
-  }
+  if (auto executable = load(key)) return executable;
+  const auto lock = disk_cache_ ? disk_cache_->lock(key) : nullptr;
+  if (lock)
+    if (auto executable = load(key)) return executable;  // somebody made it meanwhile
   if (log_enabled("compile", LogLevel::kDebug)) log("compile", LogLevel::kDebug, module_text);
   const auto start = clock::now();
   std::unique_ptr<pjrt::LoadedExecutable> executable;

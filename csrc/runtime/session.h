@@ -45,11 +45,13 @@ class Session {
   // How programs are compiled for a target, as PJRT takes it.
   static std::string compile_options(const lowering::Target& target, bool allow_excess_precision);
 
-  // Loads the program from disk, or compiles it and stores it there.
+  // Loads the program from disk, or compiles it and stores it there. A program that another process or thread is
+  // compiling is waited for.
   std::unique_ptr<pjrt::LoadedExecutable> compile(const std::string& module_text, bool allow_excess_precision);
 
  private:
   Session();
+  std::unique_ptr<pjrt::LoadedExecutable> load(const std::string& key);  // null where the disk has none
   std::shared_ptr<pjrt::Client> client_;
   lowering::Target target_;
   std::string plugin_path_, plugin_reason_, fingerprint_;

@@ -2,6 +2,9 @@
 
 import json
 import os
+import subprocess
+import sys
+import tempfile
 import textwrap
 
 import pytest
@@ -32,8 +35,9 @@ def test_second_process_and_damaged_entries(tmp_path):
     second, _ = metrics_of(tmp_path)
     assert second["compiles"] == 0 and second["cache_hits_disk"] == programs
 
-    files = sorted(tmp_path.iterdir())
-    assert len(files) == programs and all(f.suffix == ".xla" for f in files)
+    assert (tmp_path / ".lock").stat().st_size == 0
+    files = sorted(tmp_path.glob("*.xla"))
+    assert len(files) == programs and len(list(tmp_path.iterdir())) == programs + 1
     # Truncated, emptied, overwritten, and one flipped byte.
     files[0].write_bytes(files[0].read_bytes()[:100])
     files[1].write_bytes(b"")
@@ -44,7 +48,7 @@ def test_second_process_and_damaged_entries(tmp_path):
     damaged, stderr = metrics_of(tmp_path, TORCH_TPU_LOG="cache:warn")
     assert damaged["compiles"] == 4 and damaged["cache_errors"] == 4 and damaged["cache_hits_disk"] == programs - 4
     assert stderr.count("dropped a damaged entry") == 4
-    assert sorted(tmp_path.iterdir()) == files and all(f.stat().st_size > 200 for f in files)  # written anew
+    assert sorted(tmp_path.glob("*.xla")) == files and all(f.stat().st_size > 200 for f in files)  # written anew
 
 
 @pytest.mark.parametrize("kind", ["a file", "below a file", "read-only"])
@@ -71,13 +75,76 @@ def test_full_file_system(tmp_path):
     """
     m, stderr = metrics_of(tmp_path, textwrap.dedent(code) + SNIPPET)
     assert m["compiles"] > 3 and len(stderr.splitlines()) == 1 and "not usable" in stderr
-    assert list(tmp_path.iterdir()) == []
+    assert [f.name for f in tmp_path.iterdir()] == [".lock"]
 
 
 def test_switched_off(tmp_path):
     m, stderr = metrics_of(tmp_path / "none", TORCH_TPU_CACHE=0)
     assert m["compiles"] > 3 and m["cache_errors"] == 0 and stderr == ""
     assert not (tmp_path / "none").exists()
+
+
+# A barrier, so that both miss the same programs at the same time.
+TWO_AT_ONCE = """
+import json, sys, torch
+x = torch.arange(6.0).to("tpu")
+torch.tpu.synchronize()
+print("ready", flush=True)
+sys.stdin.readline()
+for n in range(2, 12):
+    y = torch.relu(x[:n % 5 + 1].expand(n, -1) @ torch.ones(n % 5 + 1, n, device="tpu")).softmax(-1).sum(0)
+    assert y.cpu().shape == (n,)
+torch.tpu.synchronize()
+print(json.dumps(torch.tpu.metrics()))
+"""
+
+
+def together(code, count, **env):
+    """Metrics of `count` processes that pass the snippet's barrier together."""
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    environment = {**os.environ, **{name: str(value) for name, value in env.items()}}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, env=environment, cwd=tempfile.gettempdir(), **pipes) for _ in range(count)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    return [json.loads(process.communicate(timeout=120)[0].splitlines()[-1]) for process in processes]
+
+
+@pytest.mark.parametrize("fused", [0, 1])
+def test_processes_compile_each_program_once(tmp_path, fused):
+    first, second = together(TWO_AT_ONCE, 2, TORCH_TPU_CACHE_DIR=tmp_path, TORCH_TPU_DEFER_AND_FUSE=fused)
+    programs = len(list(tmp_path.glob("*.xla")))
+    assert programs >= 10
+    assert first["compiles"] + second["compiles"] == programs
+    assert first["compiles"] + first["cache_hits_disk"] == second["compiles"] + second["cache_hits_disk"] == programs
+    assert first["cache_errors"] == second["cache_errors"] == 0
+
+
+def test_threads_compile_each_program_once():
+    """Without the disk cache and its locks, too."""
+    done = run_python(
+        """
+        import threading, torch
+        x = torch.arange(6.0, device="tpu")
+        before = torch.tpu.metrics()["compiles"]
+        barrier = threading.Barrier(4)
+
+        def work():
+            for op in (torch.relu, torch.sin, torch.tanh, torch.exp, torch.log1p):
+                barrier.wait()
+                op(x)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        print(torch.tpu.metrics()["compiles"] - before)
+        """,
+        TORCH_TPU_CACHE=0,
+    )
+    assert int(done.stdout) == 5
 
 
 def test_size_cap_and_default_folder(tmp_path):
