@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -247,6 +248,53 @@ TEST_F(DiskCacheTest, WritersAndReadersOfOneEntry) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(files().size(), 1u);
+}
+
+// Processes killed at any moment leave whole entries, and nothing that stands in the way of the next.
+TEST_F(DiskCacheTest, WritersThatAreKilled) {
+  constexpr int kKeys = 5;
+  const auto payload = [](int key) { return std::string(200000 + static_cast<size_t>(key), static_cast<char>(key)); };
+  const auto leftovers = [&] {
+    int64_t n = 0;
+    for (const fs::path& file : files()) n += file.filename().string().find(".xla.") != std::string::npos;
+    return n;
+  };
+  const int64_t errors = metrics().disk_errors;
+  DiskCache cache(folder_, kRoomy);
+  int64_t found = 0;
+  std::mt19937 random(0);
+  for (int round = 0; round < 50; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      DiskCache writer(folder_, kRoomy);
+      for (int i = round;; ++i) {
+        const std::string key = "key" + std::to_string(i % kKeys);
+        const auto lock = writer.lock(key);
+        writer.remove(key);
+        writer.write(key, payload(i % kKeys));
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(5000 + random() % 20000));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    const auto start = std::chrono::steady_clock::now();
+    for (int k = 0; k < kKeys; ++k) {
+      const std::string key = "key" + std::to_string(k);
+      EXPECT_TRUE(cache.lock(key)->held());
+      const auto read = cache.read(key);
+      if (read) {
+        EXPECT_EQ(*read, payload(k));
+      }
+      found += read.has_value();
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  }
+  EXPECT_EQ(metrics().disk_errors, errors);
+  EXPECT_GT(found, 0);
+  EXPECT_GT(leftovers(), 0) << "no process was killed while it wrote";
+  for (const fs::path& file : files()) set_last_use(file, 2);
+  DiskCache(folder_, kRoomy).write("last", "payload");
+  EXPECT_EQ(leftovers(), 0);
 }
 
 // Sets variables for one test.
