@@ -149,7 +149,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_rows(const at::Tensor& sel
   const int64_t count = u.values.numel();
   // The first row of each run stands for it.
   const at::Tensor first = at::full({count}, n, longs).scatter_reduce_(0, ranks, at::arange(n, longs), "amin");
-  return {self.index_select(dim, first), want_inverse || consecutive ? u.inverse : at::empty({0}, longs), u.counts};
+  // As the CPU leaves them: a stack of the distinct slices, seen along `dim`.
+  std::vector<int64_t> sizes = self.movedim(dim, 0).sizes().vec();
+  sizes[0] = count;
+  const at::Tensor values = rows.index_select(0, first).view(sizes).movedim(0, dim);
+  return {values, want_inverse || consecutive ? u.inverse : at::empty({0}, longs), u.counts};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_dim(const at::Tensor& self, int64_t dim, bool, bool want_inverse,

@@ -225,6 +225,13 @@ bool write_in_turn(const OpEntry& entry, torch::jit::Stack* stack) {
   return true;
 }
 
+// The absolute values of complex numbers are real: they have no place in self.
+bool refuse_complex_abs(const OpEntry& entry, torch::jit::Stack* stack) {
+  for (const at::Tensor& t : argument(entry, stack, "self").toTensorVector())
+    TORCH_CHECK(!t.is_complex(), "In-place abs is not supported for complex tensors.");
+  return write_in_turn(entry, stack);
+}
+
 // Lengths that the host knows become tensors, so that new ones are no new program, and rows of targets that follow one
 // another become rows of a matrix, as wide as a bucket.
 bool ctc_lengths_as_tensors(const OpEntry& entry, torch::jit::Stack* stack) {
@@ -293,6 +300,29 @@ bool sparse_bag_gradient(const OpEntry& entry, torch::jit::Stack* stack) {
   return true;
 }
 
+// Where self has gaps between its elements, the CPU's results have them, too: a view of self's copy is written, which
+// is what PyTorch's kernel does.
+bool scatter_into_gaps(const OpEntry& entry, torch::jit::Stack* stack) {
+  const auto a = torch::jit::last(*stack, entry.arguments.size());
+  const at::Tensor self = a[0].toTensor();
+  if (self.is_non_overlapping_and_dense() || at::has_internal_overlap(self) == at::MemOverlap::Yes) return false;
+  infer_results(*entry.own, a);  // for its errors
+  const at::Tensor result = at::empty_strided(self.sizes(), self.strides(), self.options());
+  result.copy_(self);
+  at::Tensor view;
+  if (entry.name == "aten::select_scatter") {
+    view = result.select(a[2].toInt(), a[3].toInt());
+  } else if (entry.name == "aten::slice_scatter") {
+    view = result.slice(a[2].toInt(), a[3].toOptional<int64_t>(), a[4].toOptional<int64_t>(), a[5].toInt());
+  } else {
+    view = result.diagonal(a[2].toInt(), a[3].toInt(), a[4].toInt());
+  }
+  view.copy_(a[1].toTensor());
+  torch::jit::drop(*stack, entry.arguments.size());
+  stack->emplace_back(result);
+  return true;
+}
+
 }  // namespace
 
 bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::Stack*) {
@@ -311,6 +341,10 @@ bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::St
       {"_foreach_addcdiv.Tensor", move_scalars},
       {"_foreach_addcdiv.Tensor_out", move_scalars},
       {"_foreach_addcdiv_.Tensor", move_scalars},
+      {"_foreach_abs_", refuse_complex_abs},
+      {"select_scatter", scatter_into_gaps},
+      {"slice_scatter", scatter_into_gaps},
+      {"diagonal_scatter", scatter_into_gaps},
       {"_embedding_bag_backward", sparse_bag_gradient},
       {"_ctc_loss", ctc_lengths_as_tensors},
       {"_ctc_loss_backward", ctc_lengths_as_tensors},

@@ -27,15 +27,24 @@ Value float_unary(Op& op) {
   return F(float_operand(op));
 }
 
-// Integers and bool pass unchanged.
+[[noreturn]] void refuse(const std::string& kernel, ElementType t) {
+  throw Unsupported("\"" + kernel + "\" not implemented for '" + name_of(t) + "'");
+}
+
+// Integers pass unchanged; the CPU's kernels take neither bool nor complex numbers.
 template <Function F>
 Value rounding(Op& op) {
   const ElementType t = op.element("self");
+  if (is_bool(t) || is_complex(t)) refuse(op.name() + "_vml_cpu", t);
   if (!is_floating(t)) return op.tensor("self");
   return F(op.tensor("self", opmath_type(t)));
 }
 
-Value absolute(Op& op) { return abs(op.tensor("self")); }
+Value absolute(Op& op) {
+  Value x = op.tensor("self");
+  if (is_bool(x.element())) refuse("abs_cpu", x.element());
+  return abs(x);
+}
 Value negative(Op& op) {
   Value x = op.tensor("self");
   if (is_bool(x.element()))
@@ -117,6 +126,7 @@ Value logit(Op& op) {
 
 Value round_decimals(Op& op) {
   const ElementType t = op.element("self");
+  if (is_bool(t) || is_complex(t)) refuse("round_cpu", t);
   if (!is_floating(t)) return op.tensor("self");
   const int64_t decimals = op.integer("decimals");
   Value x = op.tensor("self", opmath_type(t));
@@ -126,7 +136,12 @@ Value round_decimals(Op& op) {
   return decimals < 0 ? scaled * factor : scaled / factor;
 }
 
-Value frac(Value x) { return x - truncate(x); }
+Value frac(Op& op) {
+  const ElementType t = op.element("self");
+  if (!is_floating(t)) refuse("frac_cpu", t);
+  Value x = op.tensor("self", opmath_type(t));
+  return x - truncate(x);
+}
 
 Value sign(Op& op) {
   Value x = op.tensor("self");
@@ -304,7 +319,7 @@ void register_pointwise_unary(Registry& r) {
   r.add("round", rounding<stablehlo::round_nearest_even>);
   r.add("round.decimals", round_decimals);
   r.add("trunc", rounding<truncate>);
-  r.add("frac", rounding<frac>);
+  r.add("frac", frac);
   r.add("sign", sign);
   r.add("sgn", sign);
   r.add("signbit", signbit);

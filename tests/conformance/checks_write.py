@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 import torch
@@ -143,7 +144,8 @@ def inplace(op, dtype, samples):
             if error is None and expected:
                 actual, error = attempt(_inplace_gradients, case, call, "tpu")
                 message = error_difference(None, error)
-                message = message or difference(expected, actual, case.bounds, lambda i, c=case: not c.random)
+                wide = functools.partial(_inplace_gradients, case, call, None)
+                message = message or difference(expected, actual, case.bounds, lambda i, c=case: not c.random, wide)
                 tally.record(message and f"gradient: {message}")
     return {"inplace": tally}
 
@@ -178,5 +180,6 @@ def _storage(tensor):
 
 
 def _inplace_gradients(case, call, device):
-    args, kwargs = case.arguments(device)
+    """On the device, or for None in wider arithmetic."""
+    args, kwargs = case.arguments(device) if device else widened(case.sample)
     return gradients(case, args, kwargs, lambda a, k: call(a[0].clone(), *a[1:], **k))

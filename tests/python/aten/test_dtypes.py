@@ -235,3 +235,35 @@ def test_float8_conversions(dtype):
     for source in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
         agree(body, source)
     agree(lambda d: torch.tensor([0, 1, 3, 1000], device=d).to(dtype).float())
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.complex64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", ["abs", "ceil", "floor", "frac", "round", "trunc"])
+def test_roundings_take_what_the_cpu_takes(name, dtype):
+    agree(lambda d: getattr(torch, name)(torch.ones(3, dtype=dtype, device=d)))
+
+    def in_place(device):
+        tensors = [torch.ones(n, dtype=dtype, device=device) for n in (2, 3)]
+        getattr(torch, f"_foreach_{name}_")(tensors)
+        return tensors
+
+    agree(in_place)
+    agree(lambda d: getattr(torch, f"_foreach_{name}")([torch.ones(3, dtype=dtype, device=d)]))
+
+
+def test_scattered_copies_keep_gaps():
+    def body(device):
+        x = torch.arange(60.0, device=device).view(6, 10)[::2, 1:8:3]
+        y = torch.ones(3, device=device)
+        wide = torch.arange(3.0, device=device).expand(3, 3)
+        results = [
+            torch.select_scatter(x, y, 0, 1),
+            torch.slice_scatter(x, y[:, None], 1, 2, None),
+            torch.diagonal_scatter(x, y),
+            torch.select_scatter(wide, y, 1, -1),
+            x,
+        ]
+        return results, [r.stride() for r in results]  # the CPU copies what is before the view, too
+
+    agree(body)
+    agree(lambda d: torch.select_scatter(torch.zeros(4, 6, device=d)[:, ::2], torch.ones(5, device=d), 0, 1))
