@@ -41,6 +41,9 @@ def _enable() -> None:
 
     xla_cpu = _plugin_file("xla_plugins.xla_cpu_pjrt", "xla_cpu_pjrt.so")
     _C.set_plugin_paths(xla_cpu, _plugin_file("libtpu", "libtpu.so"))
+    if os.environ.get("TORCH_TPU_RECORD_LINES") != "0":
+        packages = (torch.__file__, __file__)
+        _C.record_python_lines([os.path.dirname(package) + os.sep for package in packages])
     tpu._modes.set_from_environment()
     torch.utils.rename_privateuse1_backend("tpu")
     torch._register_device_module("tpu", tpu)

@@ -15,6 +15,7 @@ VARIABLES = {
     "TORCH_TPU_CPU_DEVICES": "virtual devices of the CPU plugin",
     "TORCH_TPU_LAUNCH_BLOCKING": "1: debug mode from the start",
     "TORCH_TPU_DEFER_AND_FUSE": "1: fused mode from the start",
+    "TORCH_TPU_RECORD_LINES": "0: late errors do not name the line of Python that called the op",
     "TORCH_TPU_CACHE": "0: no disk cache of compiled programs",
     "TORCH_TPU_CACHE_DIR": "folder of the disk cache",
     "TORCH_TPU_CACHE_MAX_BYTES": "size cap of the disk cache",

@@ -8,6 +8,7 @@
 #include "aten/op_entry.h"
 #include "aten/settings.h"
 #include "bindings/inspection.h"
+#include "bindings/python_line.h"
 #include "pjrt/plugin.h"
 #include "runtime/compile_pool.h"
 #include "runtime/executor.h"
@@ -81,6 +82,7 @@ PYBIND11_MODULE(_C, m) {
   m.def(
       "init", [] { aten::translate_errors([] { runtime::Session::get(); }); },
       py::call_guard<py::gil_scoped_release>());
+  m.def("record_python_lines", &record_python_lines);
   m.def("is_initialized", &runtime::Session::started);
   m.def("device_count", &aten::device_count);
   m.def("current_device", &aten::current_device);

@@ -13,6 +13,7 @@ namespace {
 struct Flag {
   BufferRef buffer;
   std::string op;
+  SourceLine line;
 };
 std::mutex mutex;
 std::deque<Flag>& pending() {
@@ -64,21 +65,23 @@ std::string public_name(std::string op) {
 
 }  // namespace
 
-void check_bounds_flag(DeviceBuffer& flag, const std::string& op, bool immediate) {
+void check_bounds_flag(DeviceBuffer& flag, const std::string& op, SourceLine line, bool immediate) {
   const uint8_t fault = read(flag);
   if (fault == 0) return;
   raise(static_cast<Fault>(fault), op,
-        immediate ? ""
-                  : " (found on the device and reported at this synchronization; "
-                    "torch.tpu.set_eager_mode(EagerMode.DEBUG) or TORCH_TPU_LAUNCH_BLOCKING=1 reports it at the call)");
+        immediate
+            ? ""
+            : describe(line) +
+                  " (found on the device and reported at this synchronization; "
+                  "torch.tpu.set_eager_mode(EagerMode.DEBUG) or TORCH_TPU_LAUNCH_BLOCKING=1 reports it at the call)");
 }
 
-void add_bounds_flag(BufferRef flag, const std::string& op) {
+void add_bounds_flag(BufferRef flag, const std::string& op, SourceLine line) {
   constexpr size_t kMany = 256;
   Flag oldest;
   {
     std::lock_guard lock(mutex);
-    pending().push_back({std::move(flag), op});
+    pending().push_back({std::move(flag), op, line});
     // A loop that never synchronizes must not collect flags without end: the oldest is long since computed.
     if (pending().size() > kMany) {
       oldest = std::move(pending().front());
@@ -86,7 +89,7 @@ void add_bounds_flag(BufferRef flag, const std::string& op) {
     }
     count.store(pending().size(), std::memory_order_release);
   }
-  if (oldest.buffer) check_bounds_flag(*oldest.buffer.get(), oldest.op, false);
+  if (oldest.buffer) check_bounds_flag(*oldest.buffer.get(), oldest.op, oldest.line, false);
 }
 
 void check_bounds() {
@@ -97,7 +100,7 @@ void check_bounds() {
     flags.swap(pending());
     count.store(0, std::memory_order_release);
   }
-  for (Flag& f : flags) check_bounds_flag(*f.buffer.get(), f.op, false);
+  for (Flag& f : flags) check_bounds_flag(*f.buffer.get(), f.op, f.line, false);
 }
 
 }  // namespace torch_tpu::runtime

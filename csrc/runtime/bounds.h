@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/memory.h"
+#include "runtime/source_line.h"
 
 namespace torch_tpu::runtime {
 
@@ -18,10 +19,10 @@ class LinAlgError : public std::runtime_error {
 };
 
 // `flag` is a byte: 0, or the number of a lowering::Fault.
-void add_bounds_flag(BufferRef flag, const std::string& op);
+void add_bounds_flag(BufferRef flag, const std::string& op, SourceLine line);
 // Reads the flags that are there and throws if one is set: IndexError, LinAlgError, std::runtime_error. All are dropped
 // either way.
 void check_bounds();
-void check_bounds_flag(DeviceBuffer& flag, const std::string& op, bool immediate);
+void check_bounds_flag(DeviceBuffer& flag, const std::string& op, SourceLine line, bool immediate);
 
 }  // namespace torch_tpu::runtime

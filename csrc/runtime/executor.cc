@@ -198,8 +198,13 @@ const pjrt::LoadedExecutable& Program::compile(const std::string* text) const {
   return *executable_;
 }
 
-void launch(const pjrt::LoadedExecutable& executable, const std::string& op, std::span<PJRT_Buffer* const> args,
-            std::span<const int64_t> keep, int device, std::span<PJRT_Buffer*> outputs) {
+namespace {
+
+// `describe` says what is run, where it is to be told.
+template <typename Describe>
+void launch(const pjrt::LoadedExecutable& executable, std::span<PJRT_Buffer* const> args, std::span<const int64_t> keep,
+            int device, std::span<PJRT_Buffer*> outputs, std::shared_ptr<const TraceSummary> origin,
+            Describe&& describe) {
   Session& session = Session::get();
   PJRT_Event* done = nullptr;
   pjrt::ExecuteArgs options;
@@ -209,14 +214,27 @@ void launch(const pjrt::LoadedExecutable& executable, const std::string& op, std
   try {
     executable.execute(args, outputs, options);
   } catch (const pjrt::Error& e) {
-    throw pjrt::Error(e.code(), op + ": " + e.what());
+    throw pjrt::Error(e.code(), describe() + ": " + e.what());
   }
   ++metrics().executions;
   try {
-    in_flight(device).add(pjrt::Event(session.client().api(), done));
+    in_flight(device).add({pjrt::Event(session.client().api(), done), std::move(origin)});
   } catch (const pjrt::Error& e) {
-    throw FailedRun(e.code(), op + ": " + e.what());
+    throw FailedRun(e.code(), describe() + ": " + e.what());
   }
+}
+
+}  // namespace
+
+void launch(const pjrt::LoadedExecutable& executable, const std::string& op, std::span<PJRT_Buffer* const> args,
+            std::span<const int64_t> keep, int device, std::span<PJRT_Buffer*> outputs) {
+  launch(executable, args, keep, device, outputs, nullptr, [&] { return op; });
+}
+
+void launch(const pjrt::LoadedExecutable& executable, std::shared_ptr<const TraceSummary> origin,
+            std::span<PJRT_Buffer* const> args, std::span<const int64_t> keep, int device,
+            std::span<PJRT_Buffer*> outputs) {
+  launch(executable, args, keep, device, outputs, origin, [&] { return origin->describe(); });
 }
 
 void execute(const Program& program, Call& call, const int64_t* starts, std::span<BufferRef> results) {
@@ -266,9 +284,9 @@ void execute(const Program& program, Call& call, const int64_t* starts, std::spa
     } catch (const pjrt::Error& e) {
       throw pjrt::Error(e.code(), program.op + ": " + e.what());
     }
-    if (flag) check_bounds_flag(*flag.get(), program.op, true);
+    if (flag) check_bounds_flag(*flag.get(), program.op, {}, true);
   } else if (flag) {
-    add_bounds_flag(std::move(flag), program.op);
+    add_bounds_flag(std::move(flag), program.op, current_source_line());
   }
 }
 

@@ -9,6 +9,8 @@
 
 namespace torch_tpu::runtime {
 
+struct TraceSummary;
+
 enum class EagerMode : int { kStrict = 0, kDebug = 1, kFused = 2 };
 EagerMode eager_mode();
 void set_eager_mode(EagerMode mode);
@@ -35,6 +37,10 @@ class FailedRun : public pjrt::Error {
 // caller's. Throws pjrt::Error, with `op` in the text, when nothing was issued, else FailedRun.
 void launch(const pjrt::LoadedExecutable& executable, const std::string& op, std::span<PJRT_Buffer* const> args,
             std::span<const int64_t> keep, int device, std::span<PJRT_Buffer*> outputs);
+// The same for a trace or a part of one.
+void launch(const pjrt::LoadedExecutable& executable, std::shared_ptr<const TraceSummary> origin,
+            std::span<PJRT_Buffer* const> args, std::span<const int64_t> keep, int device,
+            std::span<PJRT_Buffer*> outputs);
 
 // Forgets the uploaded runtime values that are kept for reuse.
 void clear_packed_cache();

@@ -5,62 +5,67 @@
 #include <atomic>
 
 #include "runtime/memory.h"
+#include "runtime/trace_program.h"
 
 namespace torch_tpu::runtime {
 
+void Run::wait() const {
+  with_origin(origin.get(), [&] { done.await(); });
+}
+
 bool Marker::is_ready() const {
-  return std::all_of(events_.begin(), events_.end(), [](const auto& e) { return e->is_ready(); });
+  return std::all_of(runs_.begin(), runs_.end(), [](const auto& r) { return r->done.is_ready(); });
 }
 
 void Marker::wait() const {
-  for (const auto& e : events_) e->await();
+  for (const auto& r : runs_) r->wait();
 }
 
 void Marker::on_complete(std::function<void()> done) const {
   // One count for this call itself, so that `done` cannot run before all callbacks are placed.
-  auto left = std::make_shared<std::atomic<size_t>>(events_.size() + 1);
+  auto left = std::make_shared<std::atomic<size_t>>(runs_.size() + 1);
   auto finish_one = [left, done = std::move(done)] {
     if (left->fetch_sub(1) == 1) done();
   };
-  for (const auto& e : events_) e->on_ready([finish_one](const pjrt::Error*) { finish_one(); });
+  for (const auto& r : runs_) r->done.on_ready([finish_one](const pjrt::Error*) { finish_one(); });
   finish_one();
 }
 
 void InFlight::prune() {
-  std::erase_if(events_, [](const auto& e) { return e->is_ready(); });
-  prune_at_ = std::max<size_t>(64, 2 * events_.size());
+  std::erase_if(runs_, [](const auto& r) { return r->done.is_ready(); });
+  prune_at_ = std::max<size_t>(64, 2 * runs_.size());
 }
 
-void InFlight::add(pjrt::Event event) {
+void InFlight::add(Run run) {
   // Most small programs are over when execute returns.
-  if (event.is_ready()) {
-    event.await();  // an error of the run is the caller's
+  if (run.done.is_ready()) {
+    run.done.await();  // an error of the run is the caller's
     return;
   }
   std::lock_guard lock(mutex_);
-  events_.push_back(std::make_shared<pjrt::Event>(std::move(event)));
-  if (events_.size() >= prune_at_) prune();
+  runs_.push_back(std::make_shared<const Run>(std::move(run)));
+  if (runs_.size() >= prune_at_) prune();
 }
 
 void InFlight::wait() {
-  std::deque<std::shared_ptr<pjrt::Event>> events;
+  std::deque<std::shared_ptr<const Run>> runs;
   {
     std::lock_guard lock(mutex_);
-    events.swap(events_);
+    runs.swap(runs_);
   }
-  for (const auto& e : events) e->await();
+  for (const auto& r : runs) r->wait();
 }
 
 bool InFlight::is_idle() {
   std::lock_guard lock(mutex_);
   prune();
-  return events_.empty();
+  return runs_.empty();
 }
 
 Marker InFlight::mark() {
   std::lock_guard lock(mutex_);
   prune();
-  return Marker({events_.begin(), events_.end()});
+  return Marker({runs_.begin(), runs_.end()});
 }
 
 InFlight& in_flight(int device) {

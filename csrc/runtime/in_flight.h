@@ -11,23 +11,33 @@
 
 namespace torch_tpu::runtime {
 
+struct TraceSummary;
+
+// One program that was issued.
+struct Run {
+  pjrt::Event done;
+  std::shared_ptr<const TraceSummary> origin;  // null: one op of strict mode
+  // Throws the run's error; in fused mode it names the ops.
+  void wait() const;
+};
+
 // A point in a device's work. Waiting for it waits for everything issued before.
 class Marker {
  public:
-  explicit Marker(std::vector<std::shared_ptr<pjrt::Event>> events) : events_(std::move(events)) {}
+  explicit Marker(std::vector<std::shared_ptr<const Run>> runs) : runs_(std::move(runs)) {}
   bool is_ready() const;
   void wait() const;
   // Calls `done` once when all of it is over (at once on this thread if it is already).
   void on_complete(std::function<void()> done) const;
 
  private:
-  std::vector<std::shared_ptr<pjrt::Event>> events_;
+  std::vector<std::shared_ptr<const Run>> runs_;
 };
 
 class InFlight {
  public:
-  // Takes an event of new work. Finished ones are dropped from time to time, so the list stays short.
-  void add(pjrt::Event event);
+  // Finished runs are dropped from time to time, so the list stays short.
+  void add(Run run);
   // Waits for all work so far; throws the first error of it.
   void wait();
   bool is_idle();
@@ -36,7 +46,7 @@ class InFlight {
  private:
   void prune();
   std::mutex mutex_;
-  std::deque<std::shared_ptr<pjrt::Event>> events_;
+  std::deque<std::shared_ptr<const Run>> runs_;
   size_t prune_at_ = 64;
 };
 

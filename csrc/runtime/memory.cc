@@ -55,7 +55,8 @@ void DeviceBuffer::resolve() { trace_queue(device_).make(*this); }
 
 void DeviceBuffer::await() {
   if (ready_.load(std::memory_order_acquire)) return;
-  buffer().ready_event().await();
+  buffer();  // while it is pending nobody knows who makes it
+  with_origin(origin_.get(), [&] { buffer_.ready_event().await(); });
   ready_.store(true, std::memory_order_release);
 }
 

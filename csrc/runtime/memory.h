@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <utility>
 
 #include "pjrt/buffer.h"
@@ -28,6 +29,7 @@ struct MemoryCounters {
 MemoryCounters& memory_counters(int device);
 
 class Trace;
+struct TraceSummary;
 
 // One array on a device, with a reference count. Shared between storages after a clone that copied nothing; a program
 // may take the memory over (donation) only while the count is one.
@@ -55,7 +57,8 @@ class DeviceBuffer {
   // False for a value of a trace that has not run (or has failed).
   bool is_made() const { return state_.load(std::memory_order_acquire) == State::kMade; }
 
-  // Blocks until the contents are there; throws the error of the program that makes them. Cheap when known to be ready.
+  // Blocks until the contents are there; throws the error of the program that makes them, which it names in fused mode.
+  // Cheap when known to be ready.
   void await();
   bool is_ready();
 
@@ -77,7 +80,8 @@ class DeviceBuffer {
   // The trace that last recorded the array as an input, by serial number (it may be gone), and its number there.
   int input_value_ = -1;
   uint64_t input_of_ = 0;
-  std::exception_ptr failure_;  // kFailed
+  std::exception_ptr failure_;                  // kFailed
+  std::shared_ptr<const TraceSummary> origin_;  // kMade: the trace that made it; null in other modes
 };
 
 class BufferRef {

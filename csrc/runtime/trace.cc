@@ -64,6 +64,7 @@ void TraceQueue::record(std::shared_ptr<const Program> program, Call& call, cons
   InlineVector<uint32_t, 64> words;
   words.resize(static_cast<size_t>(p.packed_words));
   if (p.packed_words > 0) pack(p, call, starts, words.data());
+  const SourceLine line = current_source_line();
   constexpr size_t kMany = 4;
   BufferRef few[kMany];
   std::vector<BufferRef> many(p.writes.size() > kMany ? p.writes.size() : 0);
@@ -83,7 +84,7 @@ void TraceQueue::record(std::shared_ptr<const Program> program, Call& call, cons
     Trace* t = current_.get();
     if (t->steps.empty()) t->serial = next_serial_++;
     const auto count = [](const auto& v) { return static_cast<int>(v.size()); };
-    Trace::Step step{nullptr, count(t->operands), 0, count(t->words)};
+    Trace::Step step{nullptr, count(t->operands), 0, count(t->words), line};
     t->key.push_back(p.id);
     for (const Program::Input& in : p.inputs) {
       const int value = value_of(call.tensors[static_cast<size_t>(in.tensor)].storage->buffer, in);
@@ -271,14 +272,17 @@ void TraceQueue::run(Job& job) {
         continue;
       }
       product->buffer_ = std::move(results.outputs[i]);
+      product->origin_ = results.origin;
       memory_counters(device_).add(product->bytes_);
       product->state_.store(State::kMade, std::memory_order_release);
     }
     if (failure && !first_failure_) first_failure_ = failure;
   }
   try {
-    for (auto& [step, flag] : results.flags)
-      add_bounds_flag(std::move(flag), job.trace->steps[static_cast<size_t>(step)].program->op);
+    for (auto& [number, flag] : results.flags) {
+      const Trace::Step& step = job.trace->steps[static_cast<size_t>(number)];
+      add_bounds_flag(std::move(flag), step.program->op, step.line);
+    }
   } catch (const std::runtime_error&) {
     // An older run's flag, found on this thread by chance.
     std::lock_guard lock(mutex_);

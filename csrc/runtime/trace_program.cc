@@ -147,7 +147,9 @@ class TraceLowering {
 // Op by op, each with its own program. Nothing is donated; what depends on an op that fails has its error.
 class Replay {
  public:
-  Replay(Trace& trace, int device) : trace_(trace), device_(device), values_(trace.values.size()) {}
+  // `wait`: for each op, so that a failure is found at the op that it is of, and not at one that reads its result.
+  Replay(Trace& trace, int device, bool wait)
+      : trace_(trace), device_(device), wait_(wait), values_(trace.values.size()) {}
 
   TraceResults run(const TraceProgram& program) {
     for (size_t i = 0; i < trace_.steps.size(); ++i) {
@@ -206,32 +208,50 @@ class Replay {
       if (p.inputs[k].output >= 0) keep.push_back(p.inputs[k].parameter);
     }
     std::vector<PJRT_Buffer*> outputs(static_cast<size_t>(p.num_outputs));
+    const TraceSummary::Op op{step.program, step.line};
+    const auto origin = std::make_shared<const TraceSummary>(TraceSummary{1, op, op});
+    const pjrt::LoadedExecutable* executable = nullptr;
+    with_origin(origin.get(), [&] { executable = &p.executable(); });
     try {
-      launch(p.executable(), p.op, args, keep, device_, outputs);
+      launch(*executable, origin, args, keep, device_, outputs);
     } catch (const FailedRun&) {
       for (PJRT_Buffer* b : outputs) pjrt::Buffer(api, b).reset();
       throw;
     }
+    std::vector<pjrt::Buffer> made;
+    for (PJRT_Buffer* b : outputs) made.emplace_back(api, b);
+    if (wait_ && !made.empty()) with_origin(origin.get(), [&] { made.front().ready_event().await(); });
     size_t next = 0;
     for (; next < num_products(p); ++next)
-      values_[static_cast<size_t>(step.first_value) + next].buffer = pjrt::Buffer(api, outputs[next]);
+      values_[static_cast<size_t>(step.first_value) + next].buffer = std::move(made[next]);
     if (p.has_bounds_flag)
-      results_.flags.emplace_back(static_cast<int>(i),
-                                  BufferRef(new DeviceBuffer(pjrt::Buffer(api, outputs[next]), 1, device_)));
+      results_.flags.emplace_back(static_cast<int>(i), BufferRef(new DeviceBuffer(std::move(made[next]), 1, device_)));
   }
 
   Trace& trace_;
   const int device_;
+  const bool wait_;
   std::vector<Value> values_;
   TraceResults results_;
 };
 
 }  // namespace
 
-std::string Trace::describe() const {
+std::string Trace::name() const {
   if (steps.size() == 1) return steps[0].program->op;
   return "a fused program of " + std::to_string(steps.size()) + " ops (" + steps.front().program->op + " to " +
          steps.back().program->op + ")";
+}
+
+std::shared_ptr<const TraceSummary> Trace::summary() const {
+  const auto op = [](const Step& s) { return TraceSummary::Op{s.program, s.line}; };
+  return std::make_shared<const TraceSummary>(TraceSummary{steps.size(), op(steps.front()), op(steps.back())});
+}
+
+std::string TraceSummary::describe() const {
+  const auto text = [](const Op& op) { return op.program->op + runtime::describe(op.line); };
+  if (ops == 1) return text(first);
+  return "one of " + std::to_string(ops) + " fused ops, from " + text(first) + " to " + text(last);
 }
 
 void compile_trace(const Trace& trace, const std::vector<bool>& donatable, TraceProgram& program) {
@@ -240,12 +260,12 @@ void compile_trace(const Trace& trace, const std::vector<bool>& donatable, Trace
     const auto start = std::chrono::steady_clock::now();
     const std::string text = TraceLowering(trace, donatable, program).lower();
     metrics().lowering_nanoseconds += (std::chrono::steady_clock::now() - start).count();
-    record_module(trace.describe(), text);
-    if (log_enabled("compile", LogLevel::kInfo)) log("compile", LogLevel::kInfo, trace.describe());
+    record_module(trace.name(), text);
+    if (log_enabled("compile", LogLevel::kInfo)) log("compile", LogLevel::kInfo, trace.name());
     program.executable = Session::get().compile(text, trace.steps[0].program->allow_excess_precision);
   } catch (const std::exception& e) {
     log("compile", LogLevel::kWarn,
-        "could not compile " + trace.describe() + "; its ops run one by one. " + std::string(e.what()));
+        "could not compile " + trace.summary()->describe() + "; its ops run one by one. " + std::string(e.what()));
     state = TraceProgram::State::kReplay;
   }
   program.state.store(state, std::memory_order_release);
@@ -253,10 +273,11 @@ void compile_trace(const Trace& trace, const std::vector<bool>& donatable, Trace
 
 TraceResults run_trace(Trace& trace, const TraceProgram& program, int device) {
   if (program.state.load(std::memory_order_acquire) == TraceProgram::State::kReplay)
-    return Replay(trace, device).run(program);
+    return Replay(trace, device, false).run(program);
   std::vector<PJRT_Buffer*> outputs(program.outputs.size() + program.flagged_steps.size());
   const PJRT_Api* api = Session::get().client().api();
   TraceResults results;
+  results.origin = trace.summary();
   try {
     std::vector<PJRT_Buffer*> args;
     args.reserve(trace.inputs.size() + 1);
@@ -266,13 +287,13 @@ TraceResults run_trace(Trace& trace, const TraceProgram& program, int device) {
       words = upload_packed(trace.words, device);
       args.push_back(words->get());
     }
-    launch(*program.executable, trace.describe(), args, {}, device, outputs);
+    launch(*program.executable, results.origin, args, {}, device, outputs);
   } catch (const FailedRun&) {
     for (PJRT_Buffer* b : outputs) pjrt::Buffer(api, b).reset();
     throw;
   } catch (const std::exception& e) {  // nothing was issued; an input that failed is one reason
     log("execute", LogLevel::kInfo, std::string("op by op: ") + e.what());
-    return Replay(trace, device).run(program);
+    return Replay(trace, device, true).run(program);
   }
   results.failures.resize(program.outputs.size());
   size_t next = 0;

@@ -11,10 +11,34 @@
 #include <utility>
 #include <vector>
 
+#include "pjrt/error.h"
 #include "runtime/memory.h"
 #include "runtime/program.h"
+#include "runtime/source_line.h"
 
 namespace torch_tpu::runtime {
+
+// What messages say of a trace, which may be gone by then.
+struct TraceSummary {
+  struct Op {
+    std::shared_ptr<const Program> program;
+    SourceLine line;
+  };
+  size_t ops;
+  Op first, last;
+  std::string describe() const;
+};
+
+// Runs `body`; its pjrt::Error names the trace, where there is one.
+template <typename Body>
+void with_origin(const TraceSummary* origin, Body&& body) {
+  try {
+    body();
+  } catch (const pjrt::Error& e) {
+    if (!origin) throw;
+    throw pjrt::Error(e.code(), origin->describe() + ": " + e.what());
+  }
+}
 
 class Trace {
  public:
@@ -23,6 +47,7 @@ class Trace {
     int first_operand;  // one per Program::inputs
     int first_value;    // one per defined result, then one per write
     int first_word;     // of the packed runtime values
+    SourceLine line;    // that called it
   };
   struct Value {
     DeviceBuffer* product = nullptr;  // what a step makes; null once nobody refers to it
@@ -41,8 +66,9 @@ class Trace {
   std::vector<uint32_t> words;
   std::vector<uint64_t> key;
 
-  // For messages: how many ops, and the first and last of them.
-  std::string describe() const;
+  // How many ops, and the first and last of them.
+  std::string name() const;
+  std::shared_ptr<const TraceSummary> summary() const;
 };
 
 struct TraceProgram {
@@ -62,6 +88,7 @@ struct TraceProgram {
 void compile_trace(const Trace& trace, const std::vector<bool>& donatable, TraceProgram& program);
 
 struct TraceResults {
+  std::shared_ptr<const TraceSummary> origin;
   std::vector<pjrt::Buffer> outputs;             // as TraceProgram::outputs
   std::vector<std::exception_ptr> failures;      // likewise; empty, or why there is no such output
   std::vector<std::pair<int, BufferRef>> flags;  // step, bounds flag
