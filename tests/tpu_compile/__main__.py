@@ -46,8 +46,10 @@ def _read(path):
 
 
 def _compile(args, results):
-    """Appends to `results`; what they hold already is not compiled again."""
-    done = {(r["generation"], r["hash"]) for r in results}
+    """Appends to `results`; what they hold already is not compiled again. Lowerings may share a program."""
+    parts = ("seconds", "error", "temporaries", "code")
+    outcomes = {(r["generation"], r["hash"]): {k: r[k] for k in parts if k in r} for r in results}
+    listed = {(r["generation"], r["lowering"], r["hash"]) for r in results}
     compilers = {g: Compiler(g) for g in args.generations}
     recorder = Recorder()
     output = args.json.open("a") if args.json else None
@@ -56,11 +58,13 @@ def _compile(args, results):
             for program in recorder.programs(name, dtype, args.samples):
                 text = program.pop("text")
                 for generation, compiler in compilers.items():
-                    if (generation, program["hash"]) in done:
+                    if (generation, program["lowering"], program["hash"]) in listed:
                         continue
-                    done.add((generation, program["hash"]))
-                    outcome = compiler.compile(text) if text else {"seconds": 0.0, "error": program["error"]}
-                    result = {**program, "generation": generation, "lowered": bool(text), **outcome}
+                    listed.add((generation, program["lowering"], program["hash"]))
+                    key = (generation, program["hash"])
+                    if key not in outcomes:
+                        outcomes[key] = compiler.compile(text) if text else {"seconds": 0.0, "error": program["error"]}
+                    result = {**program, "generation": generation, "lowered": bool(text), **outcomes[key]}
                     results.append(result)
                     if output:
                         print(json.dumps(result), file=output, flush=True)

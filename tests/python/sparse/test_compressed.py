@@ -135,3 +135,25 @@ def test_gradients():
 def test_printing_names_the_device():
     text = repr(compressed("tpu"))
     assert "device='tpu:0'" in text and "layout=torch.sparse_csr" in text
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+def test_reducing_products(reduce):
+    # Row 1 is empty, and equal products compete in row 2.
+    dense = torch.tensor([[2.0, 0, -1, 4], [0, 0, 0, 0], [3, 3, 0, 3]])
+    other = torch.tensor([[1.0, -2], [1, 5], [-3, 0], [1, -2]])
+
+    def body(device, matrix):
+        csr = matrix.to(device).to_sparse_csr().requires_grad_()
+        x = other.clone().to(device).requires_grad_()
+        out = torch.sparse.mm(csr, x, reduce)
+        out.backward(torch.arange(out.numel(), dtype=out.dtype, device=device).view_as(out) + 1)
+        return out, csr.grad.to_dense(), x.grad
+
+    agree(body, dense, tol=1e-6)
+
+    def forward(device, matrix):
+        return torch.sparse.mm(matrix.to(device).to_sparse_csr(), other.to(device), reduce)
+
+    agree(forward, torch.zeros(3, 4))
+    assert isinstance(agree(forward, torch.ones(3, 5)), RuntimeError)
