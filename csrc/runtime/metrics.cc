@@ -13,9 +13,9 @@ std::map<std::string, int64_t> Metrics::fallbacks() const {
 }
 
 void Metrics::reset() {
-  for (auto* counter :
-       {&compiles, &cache_hits_memory, &cache_hits_disk, &executions, &bytes_h2d, &bytes_d2h, &transfers_h2d,
-        &transfers_d2h, &compile_nanoseconds, &lowering_nanoseconds, &load_nanoseconds, &disk_errors, &fused_ops})
+  for (auto* counter : {&compiles, &cache_hits_memory, &cache_hits_disk, &executions, &bytes_h2d, &bytes_d2h,
+                        &transfers_h2d, &transfers_d2h, &compile_nanoseconds, &lowering_nanoseconds, &load_nanoseconds,
+                        &disk_errors, &programs_dropped, &fused_ops})
     *counter = 0;
   for (auto& counter : flushes) counter = 0;
   std::lock_guard lock(mutex_);

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <string>
 
+#include "runtime/flush_reason.h"
+
 namespace torch_tpu::runtime {
 
 struct Metrics {
@@ -15,9 +17,10 @@ struct Metrics {
   std::atomic<int64_t> bytes_h2d{0}, bytes_d2h{0}, transfers_h2d{0}, transfers_d2h{0};
   std::atomic<int64_t> compile_nanoseconds{0}, lowering_nanoseconds{0}, load_nanoseconds{0};
   std::atomic<int64_t> disk_errors{0};
+  std::atomic<int64_t> programs_dropped{0};  // for the cap on programs in memory
   // Fused mode: ops recorded, and traces flushed by FlushReason.
   std::atomic<int64_t> fused_ops{0};
-  std::array<std::atomic<int64_t>, 6> flushes{};
+  std::array<std::atomic<int64_t>, kFlushReasons> flushes{};
 
   void count_fallback(const std::string& op);
   std::map<std::string, int64_t> fallbacks() const;

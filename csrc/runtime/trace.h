@@ -21,15 +21,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/flush_reason.h"
 #include "runtime/memory.h"
 #include "runtime/program.h"
 #include "runtime/trace_program.h"
 
 namespace torch_tpu::runtime {
-
-enum class FlushReason : int { kRead, kSynchronize, kStep, kSize, kLoop, kMode };
-inline constexpr int kFlushReasons = 6;
-const char* to_string(FlushReason reason);
 
 // The traces of one device. Thread-safe.
 class TraceQueue {
