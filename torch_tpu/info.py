@@ -19,6 +19,7 @@ VARIABLES = {
     "TORCH_TPU_CACHE": "0: no disk cache of compiled programs",
     "TORCH_TPU_CACHE_DIR": "folder of the disk cache",
     "TORCH_TPU_CACHE_MAX_BYTES": "size cap of the disk cache",
+    "TORCH_TPU_MAX_PROGRAMS": "programs of single ops kept in memory, and a sixteenth as many of traces",
     "TORCH_TPU_FALLBACK": "warn, error or allow: an op without a lowering",
     "TORCH_TPU_LOG": "level or component:level,...: what the backend does, to stderr",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "0: PyTorch does not load this package by itself",

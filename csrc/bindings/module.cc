@@ -38,7 +38,12 @@ py::dict metrics() {
   d["lowering_seconds"] = static_cast<double>(m.lowering_nanoseconds) * 1e-9;
   d["cache_load_seconds"] = static_cast<double>(m.load_nanoseconds) * 1e-9;
   d["cache_errors"] = m.disk_errors.load();
-  d["programs_in_memory"] = runtime::ProgramCache::instance().size() + runtime::TraceCache::instance().size();
+  const runtime::ProgramCache& programs = runtime::ProgramCache::instance();
+  const runtime::TraceCache& traces = runtime::TraceCache::instance();
+  d["programs_in_memory"] = programs.size() + traces.size();
+  d["traces_in_memory"] = traces.size();
+  d["program_bytes"] = programs.bytes() + traces.bytes();
+  d["programs_dropped"] = m.programs_dropped.load();
   d["fused_ops"] = m.fused_ops.load();
   py::dict flushes;
   for (int i = 0; i < runtime::kFlushReasons; ++i)

@@ -190,7 +190,9 @@ const pjrt::LoadedExecutable& Program::compile(const std::string* text) const {
   record_program(*recipe, *text);
   if (log_enabled("compile", LogLevel::kInfo)) log("compile", LogLevel::kInfo, op);
   try {
-    executable_ = Session::get().compile(*text, allow_excess_precision);
+    CompiledProgram compiled = Session::get().compile(*text, allow_excess_precision);
+    executable_ = std::move(compiled.executable);
+    executable_bytes = compiled.bytes;
   } catch (const pjrt::Error& e) {
     throw pjrt::Error(e.code(), op + ": " + e.what());
   }

@@ -67,6 +67,11 @@ class Program {
   int num_outputs = 0;
   bool allow_excess_precision = false;
 
+  // ProgramCache's.
+  mutable std::atomic<uint32_t> last_use{0};
+  // Set when there is an executable.
+  mutable std::atomic<int64_t> executable_bytes{0};
+
   // The start indices of this call. False when some offsets do not fit: those tensors, which then need irregular plans,
   // are marked in `misfits` (by position in the call), all at once so that one more program serves them.
   bool compute_starts(const Call& call, int64_t* out, std::vector<bool>* misfits) const {

@@ -156,36 +156,36 @@ std::string Session::compile_options(const lowering::Target& target, bool allow_
   return options.serialize();
 }
 
-std::unique_ptr<pjrt::LoadedExecutable> Session::load(const std::string& key) {
-  if (!disk_cache_) return nullptr;
+CompiledProgram Session::load(const std::string& key) {
+  if (!disk_cache_) return {};
   const auto start = clock::now();
   const auto payload = disk_cache_->read(key);
-  if (!payload) return nullptr;
+  if (!payload) return {};
   try {
     auto executable = client_->deserialize(*payload);
     ++metrics().cache_hits_disk;
     metrics().load_nanoseconds += (clock::now() - start).count();
-    return executable;
+    return {std::move(executable), static_cast<int64_t>(payload->size())};
   } catch (const pjrt::Error& e) {
     ++metrics().disk_errors;
     log("cache", LogLevel::kWarn, std::string("dropped an entry that the plugin refused: ") + e.what());
     disk_cache_->remove(key);
-    return nullptr;
+    return {};
   }
 }
 
-std::unique_ptr<pjrt::LoadedExecutable> Session::compile(const std::string& module_text, bool allow_excess_precision) {
+CompiledProgram Session::compile(const std::string& module_text, bool allow_excess_precision) {
   const std::string options = compile_options(target_, allow_excess_precision);
   const std::string key = fingerprint_ + "options " + options + "\n" + module_text;
-  if (auto executable = load(key)) return executable;
+  if (CompiledProgram found = load(key); found.executable) return found;
   const auto lock = disk_cache_ ? disk_cache_->lock(key) : nullptr;
   if (lock)
-    if (auto executable = load(key)) return executable;  // somebody made it meanwhile
+    if (CompiledProgram found = load(key); found.executable) return found;  // somebody made it meanwhile
   if (log_enabled("compile", LogLevel::kDebug)) log("compile", LogLevel::kDebug, module_text);
   const auto start = clock::now();
-  std::unique_ptr<pjrt::LoadedExecutable> executable;
+  CompiledProgram made;
   try {
-    executable = client_->compile(module_text, options);
+    made.executable = client_->compile(module_text, options);
   } catch (const pjrt::Error& e) {
     // Plugins that do not have XNNPACK, or no longer, refuse to be told not to use it.
     if (std::string_view(e.what()).find(kXnnpackOption) == std::string_view::npos) throw;
@@ -194,8 +194,14 @@ std::unique_ptr<pjrt::LoadedExecutable> Session::compile(const std::string& modu
   }
   metrics().compile_nanoseconds += (clock::now() - start).count();
   ++metrics().compiles;
-  if (disk_cache_) disk_cache_->write(key, executable->serialize());
-  return executable;
+  if (disk_cache_) {
+    const std::string payload = made.executable->serialize();
+    made.bytes = static_cast<int64_t>(payload.size());
+    disk_cache_->write(key, payload);
+  } else {
+    made.bytes = made.executable->compiled_memory_stats().value_or(pjrt::CompiledMemoryStats{}).generated_code;
+  }
+  return made;
 }
 
 }  // namespace torch_tpu::runtime

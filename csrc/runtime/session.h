@@ -18,6 +18,11 @@ struct PluginPaths {
 };
 void set_plugin_paths(PluginPaths paths);
 
+struct CompiledProgram {
+  std::unique_ptr<pjrt::LoadedExecutable> executable;
+  int64_t bytes = 0;  // as it is stored; without a disk cache, what the plugin says of its code
+};
+
 class Session {
  public:
   // Starts the client on the first call. Throws pjrt::PluginError or pjrt::Error; a failure is not remembered, so the
@@ -47,11 +52,11 @@ class Session {
 
   // Loads the program from disk, or compiles it and stores it there. A program that another process or thread is
   // compiling is waited for.
-  std::unique_ptr<pjrt::LoadedExecutable> compile(const std::string& module_text, bool allow_excess_precision);
+  CompiledProgram compile(const std::string& module_text, bool allow_excess_precision);
 
  private:
   Session();
-  std::unique_ptr<pjrt::LoadedExecutable> load(const std::string& key);  // null where the disk has none
+  CompiledProgram load(const std::string& key);  // null where the disk has none
   std::shared_ptr<pjrt::Client> client_;
   lowering::Target target_;
   std::string plugin_path_, plugin_reason_, fingerprint_;

@@ -1,5 +1,6 @@
 #include "runtime/trace_program.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "runtime/executor.h"
@@ -7,6 +8,7 @@
 #include "runtime/lower.h"
 #include "runtime/metrics.h"
 #include "runtime/module_record.h"
+#include "runtime/program_cache.h"
 #include "runtime/session.h"
 #include "stablehlo/shape.h"
 
@@ -262,7 +264,9 @@ void compile_trace(const Trace& trace, const std::vector<bool>& donatable, Trace
     metrics().lowering_nanoseconds += (std::chrono::steady_clock::now() - start).count();
     record_module(trace.name(), text);
     if (log_enabled("compile", LogLevel::kInfo)) log("compile", LogLevel::kInfo, trace.name());
-    program.executable = Session::get().compile(text, trace.steps[0].program->allow_excess_precision);
+    CompiledProgram compiled = Session::get().compile(text, trace.steps[0].program->allow_excess_precision);
+    program.executable = std::move(compiled.executable);
+    program.executable_bytes = compiled.bytes;
   } catch (const std::exception& e) {
     log("compile", LogLevel::kWarn,
         "could not compile " + trace.summary()->describe() + "; its ops run one by one. " + std::string(e.what()));
@@ -304,25 +308,54 @@ TraceResults run_trace(Trace& trace, const TraceProgram& program, int device) {
 }
 
 TraceCache& TraceCache::instance() {
-  static TraceCache* const cache = new TraceCache;
+  // A trace's program is as large as those of many ops.
+  static TraceCache* const cache = new TraceCache(std::max<size_t>(1, max_programs() / 16));
   return *cache;
 }
 
 std::shared_ptr<TraceProgram> TraceCache::find_or_add(std::vector<uint64_t> key, bool* fresh) {
   const uint64_t hash = hash_words(key.data(), key.size());
+  std::vector<Programs::node_type> dropped;  // goes after the lock
   std::lock_guard lock(mutex_);
-  for (auto [it, end] = programs_.equal_range(hash); it != end; ++it)
-    if (it->second->key == key) return it->second;
+  ++now_;
+  for (auto [it, end] = programs_.equal_range(hash); it != end; ++it) {
+    if (it->second->key != key) continue;
+    it->second->last_use = now_;
+    return it->second;
+  }
+  if (programs_.size() >= max_size_) drop_oldest(&dropped);
   auto program = std::make_shared<TraceProgram>();
   program->key = std::move(key);
+  program->last_use = now_;
   programs_.emplace(hash, program);
   *fresh = true;
   return program;
 }
 
+void TraceCache::drop_oldest(std::vector<Programs::node_type>* dropped) {
+  std::vector<Programs::iterator> ready;  // what is being compiled would only be compiled again
+  for (auto it = programs_.begin(); it != programs_.end(); ++it)
+    if (it->second->state.load(std::memory_order_acquire) != TraceProgram::State::kCompiling) ready.push_back(it);
+  const size_t excess = std::min(ready.size(), std::max(programs_.size() - max_size_ + 1, max_size_ / 8));
+  std::partial_sort(ready.begin(), ready.begin() + static_cast<std::ptrdiff_t>(excess), ready.end(),
+                    [](const auto& a, const auto& b) { return a->second->last_use < b->second->last_use; });
+  for (size_t i = 0; i < excess; ++i) dropped->push_back(programs_.extract(ready[i]));
+  metrics().programs_dropped += static_cast<int64_t>(excess);
+}
+
 void TraceCache::clear() {
+  Programs dropped;
   std::lock_guard lock(mutex_);
-  programs_.clear();
+  programs_.swap(dropped);
+}
+
+int64_t TraceCache::bytes() const {
+  std::lock_guard lock(mutex_);
+  int64_t total = 0;
+  for (const auto& [hash, program] : programs_)
+    if (program->state.load(std::memory_order_acquire) == TraceProgram::State::kReady)
+      total += program->executable_bytes;
+  return total;
 }
 
 size_t TraceCache::size() const {

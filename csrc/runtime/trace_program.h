@@ -78,9 +78,12 @@ struct TraceProgram {
   std::vector<int> outputs;  // value numbers
   // Filled by compile_trace:
   std::unique_ptr<pjrt::LoadedExecutable> executable;
+  int64_t executable_bytes = 0;
   std::vector<int> flagged_steps;  // whose bounds flags follow the outputs
   // kReplay: the program could not be compiled, and its ops run one by one.
   std::atomic<State> state{State::kCompiling};
+
+  uint64_t last_use = 0;  // TraceCache's
 };
 
 // Lowers and compiles the trace into `program`, whose key and outputs are set; ends in kReady or kReplay. `donatable`
@@ -97,18 +100,27 @@ struct TraceResults {
 // that only what depends on the op that fails is lost.
 TraceResults run_trace(Trace& trace, const TraceProgram& program, int device);
 
-// Programs of traces by key, compared in full.
+// Programs of traces by key, compared in full. Past a cap the least recently used ones are dropped; traces that wait
+// for theirs hold it.
 class TraceCache {
  public:
   static TraceCache& instance();
+  explicit TraceCache(size_t max_size) : max_size_(max_size) {}
   // `*fresh`: the caller has to compile it.
   std::shared_ptr<TraceProgram> find_or_add(std::vector<uint64_t> key, bool* fresh);
   void clear();
   size_t size() const;
+  // Of the executables.
+  int64_t bytes() const;
 
  private:
+  using Programs = std::unordered_multimap<uint64_t, std::shared_ptr<TraceProgram>>;
+  void drop_oldest(std::vector<Programs::node_type>* dropped);
+
   mutable std::mutex mutex_;
-  std::unordered_multimap<uint64_t, std::shared_ptr<TraceProgram>> programs_;
+  Programs programs_;
+  const size_t max_size_;
+  uint64_t now_ = 0;  // counts look-ups
 };
 
 }  // namespace torch_tpu::runtime

@@ -5,6 +5,9 @@
 #include <atomic>
 #include <thread>
 
+#include "runtime/metrics.h"
+#include "runtime/trace_program.h"
+
 namespace torch_tpu::runtime {
 namespace {
 
@@ -84,6 +87,83 @@ TEST(ProgramCache, ServesThreads) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(cache.size(), 2000u);
+}
+
+// Sixteen programs, of which the first four are looked up again, and one too many.
+TEST(ProgramCache, DropsTheLeastRecentlyUsed) {
+  ProgramCache cache(16);
+  const int64_t dropped = metrics().programs_dropped;
+  const auto find = [&](uint64_t i) { return cache.find(key_of({i}), i % 3); };
+  std::shared_ptr<const Program> held;
+  for (uint64_t i = 0; i < 16; ++i) {
+    auto kept = cache.insert(i % 3, program_of(key_of({i})));
+    if (i == 4) held = kept;
+  }
+  for (uint64_t i = 0; i < 4; ++i) EXPECT_NE(find(i), nullptr);
+  cache.insert(16 % 3, program_of(key_of({16})));
+  EXPECT_EQ(cache.size(), 15u);
+  EXPECT_EQ(metrics().programs_dropped, dropped + 2);
+  for (uint64_t i = 0; i < 17; ++i) EXPECT_EQ(find(i) == nullptr, i == 4 || i == 5) << i;
+  EXPECT_EQ(held->key[0], 4u);  // who runs a program keeps it
+}
+
+TEST(ProgramCache, StaysUnderItsCap) {
+  for (const size_t cap : {1, 2, 7, 100}) {
+    ProgramCache cache(cap);
+    for (uint64_t i = 0; i < 3000; ++i) {
+      const auto program = program_of(key_of({i}));
+      EXPECT_EQ(cache.insert(i, program), program);
+      EXPECT_EQ(cache.find(key_of({i}), i), program);
+      ASSERT_LE(cache.size(), cap);
+    }
+  }
+}
+
+TEST(ProgramCache, DropsWhileOthersLookUp) {
+  ProgramCache cache(50);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < 3000; ++i) {
+        const KeyWords key = key_of({(i * static_cast<uint64_t>(t + 1)) % 200});
+        const uint64_t hash = hash_words(key.data(), key.size());
+        auto program = cache.find(key, hash);
+        if (!program) program = cache.insert(hash, program_of(key));
+        if (program->key[0] != key[0]) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_LE(cache.size(), 50u);
+}
+
+TEST(ProgramCache, CountsTheBytesOfExecutables) {
+  ProgramCache cache;
+  for (uint64_t i = 0; i < 3; ++i) cache.insert(i, program_of(key_of({i})))->executable_bytes = 100;
+  EXPECT_EQ(cache.bytes(), 300);
+  cache.clear();
+  EXPECT_EQ(cache.bytes(), 0);
+}
+
+TEST(TraceCache, DropsTheLeastRecentlyUsedThatAreCompiled) {
+  TraceCache cache(4);
+  const auto add = [&](uint64_t i, bool expected_fresh) {
+    bool fresh = false;
+    auto program = cache.find_or_add({i}, &fresh);
+    EXPECT_EQ(fresh, expected_fresh) << i;
+    return program;
+  };
+  std::vector<std::shared_ptr<TraceProgram>> programs;
+  for (uint64_t i = 0; i < 6; ++i) programs.push_back(add(i, true));
+  EXPECT_EQ(cache.size(), 6u);  // all of them are being compiled
+  for (const auto& program : programs) program->state = TraceProgram::State::kReady;
+  EXPECT_EQ(add(0, false), programs[0]);
+  add(6, true);
+  EXPECT_EQ(cache.size(), 4u);
+  for (const uint64_t i : {0, 4, 5}) EXPECT_EQ(add(i, false), programs[i]);
+  EXPECT_NE(add(1, true), programs[1]);
 }
 
 TEST(TensorKey, HoldsGeometryButNotTheOffset) {

@@ -160,6 +160,59 @@ def test_size_cap_and_default_folder(tmp_path):
     assert sum(sizes) <= cap * 17 / 16 + max(sizes)
 
 
+@pytest.mark.parametrize("fused", [0, 1])
+def test_cap_on_programs_in_memory(fused):
+    """Programs are dropped while their runs are in flight and their traces wait; a loop over few of them keeps them."""
+    run_python(
+        """
+        import torch
+        import torch_tpu
+        x = torch.arange(64.0, device="tpu")
+        results, expected = [], []
+        for n in range(1, 25):
+            y = torch.ones(n, n, device="tpu").cumsum(0) @ x[:n]
+            results.append((y * n).sum())
+            expected.append(n * (n + 1) / 2 * n * (n - 1) / 2 * n)
+            if n % 7 == 0:
+                torch_tpu._C.flush_step()
+        torch.testing.assert_close(torch.stack(results).cpu(), torch.tensor(expected))
+        torch.tpu.synchronize()
+        (x - 1).cpu()  # traces that were being compiled may go only now
+        m = torch.tpu.metrics()
+        assert 0 < m["programs_in_memory"] <= 17 and m["traces_in_memory"] <= 1 and m["program_bytes"] > 0, m
+        assert m["programs_dropped"] >= 30, m
+
+        def loop():
+            for n in range(1, 4):
+                (x[:n] + 1).cpu()
+            torch.tpu.synchronize()
+
+        loop()
+        before = torch.tpu.metrics()
+        if torch.tpu.eager_mode is not torch.tpu.EagerMode.FUSED:  # where one trace is kept
+            loop()
+            after = torch.tpu.metrics()
+            assert after["programs_dropped"] == before["programs_dropped"]
+            assert after["compiles"] + after["cache_hits_disk"] == before["compiles"] + before["cache_hits_disk"]
+
+        y = x * 3
+        torch.tpu.empty_cache()
+        m = torch.tpu.metrics()
+        assert m["programs_in_memory"] == m["traces_in_memory"] == m["program_bytes"] == 0, m
+        assert y.sum().item() == 64 * 63 * 3 / 2
+        """,
+        TORCH_TPU_MAX_PROGRAMS=16,
+        TORCH_TPU_DEFER_AND_FUSE=fused,
+    )
+
+
+def test_a_cap_that_is_no_number():
+    done = run_python(
+        'import torch; assert (torch.ones(2, device="tpu") + 1).tolist() == [2, 2]', TORCH_TPU_MAX_PROGRAMS="few"
+    )
+    assert "TORCH_TPU_MAX_PROGRAMS=few" in done.stderr
+
+
 def test_memory_cache_tells_similar_calls_apart():
     """Keys are compared in full: neighbours in shape, dtype, stride, aliasing and arguments are other programs."""
     x = torch.arange(16.0, device="tpu").view(4, 4)

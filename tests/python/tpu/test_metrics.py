@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+# Not counters: what there is.
+GAUGES = {"programs_in_memory", "traces_in_memory", "program_bytes"}
 KEYS = {
     "compiles": int,
     "cache_hits_memory": int,
@@ -18,6 +20,9 @@ KEYS = {
     "cache_load_seconds": float,
     "cache_errors": int,
     "programs_in_memory": int,
+    "traces_in_memory": int,
+    "program_bytes": int,
+    "programs_dropped": int,
     "fused_ops": int,
     "flushes": dict,
 }
@@ -35,7 +40,7 @@ def test_counts(strict_mode):
     torch.tpu.empty_cache()
     (x + x).cpu()
     torch.tpu.reset_metrics()
-    assert all(not v for k, v in torch.tpu.metrics().items() if k != "programs_in_memory")
+    assert all(not v for k, v in torch.tpu.metrics().items() if k not in GAUGES)
     y = x + x
     m = torch.tpu.metrics()
     assert m["executions"] == 1 and m["cache_hits_memory"] == 1 and m["compiles"] == m["cache_hits_disk"] == 0
@@ -57,9 +62,10 @@ def test_compiles_and_caches():
     m = torch.tpu.metrics()
     assert m["compiles"] + m["cache_hits_disk"] == 2
     assert m["lowering_seconds"] > 0 and m["compile_seconds"] + m["cache_load_seconds"] > 0
-    programs = m["programs_in_memory"]
+    programs, size = m["programs_in_memory"], m["program_bytes"]
     torch.tpu.empty_cache()
     assert torch.tpu.metrics()["programs_in_memory"] == 0 < programs
+    assert torch.tpu.metrics()["program_bytes"] == 0 < size
     torch.atan2(x, y)
     m = torch.tpu.metrics()
     assert m["cache_hits_disk"] >= 1 and m["programs_in_memory"] == 1  # from the disk this time
