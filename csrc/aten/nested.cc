@@ -2,6 +2,7 @@
 // here are those that PyTorch has for CPU and CUDA memory only. The strided layout is served as far as PyTorch's
 // kernels for it are compositions; its other ops raise NotImplementedError.
 #include <ATen/ATen.h>
+#include <ATen/WrapDimUtils.h>
 #include <torch/library.h>
 
 #include "aten/forwarded_kernels.h"
@@ -87,6 +88,27 @@ at::Tensor& matmul_out(const at::Tensor& self, const at::Tensor& mat2, at::Tenso
   return out.copy_(matmul_nested(self, mat2));
 }
 
+at::Tensor sum_last_dim(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                        std::optional<at::ScalarType> dtype) {
+  TORCH_CHECK(dim && dim->size() == 1, "NestedTensor only allows reduction of a single dimension for now.");
+  TORCH_CHECK(!dtype, "NestedTensor does not support dtype argument for now.");
+  TORCH_CHECK(keepdim, "NestedTensor always requires keepdim=True for now.");
+  const int64_t reduced = at::maybe_wrap_dim((*dim)[0], self.dim());
+  TORCH_CHECK(reduced == self.dim() - 1,
+              "NestedTensor can only be reduced across the last dimension for now got dimension ", reduced,
+              " instead.");
+  std::vector<at::Tensor> pieces;
+  for (const at::Tensor& piece : self.unbind()) pieces.push_back(piece.sum({-1}, /*keepdim=*/true));
+  return nested_of(pieces);
+}
+
+at::Tensor sum_last_dim_backward(const at::Tensor& grad, const at::Tensor& self, at::OptionalIntArrayRef, bool) {
+  const std::vector<at::Tensor> grads = grad.unbind(), pieces = self.unbind();
+  std::vector<at::Tensor> expanded;
+  for (size_t i = 0; i < pieces.size(); ++i) expanded.push_back(grads[i].expand(pieces[i].sizes()));
+  return nested_of(expanded);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -101,6 +123,8 @@ TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
   m.impl("matmul.out", &matmul_out);
   m.impl("where.self", &where_nested);
   m.impl("where.self_out", &where_out);
+  m.impl("sum.dim_IntList", &sum_last_dim);
+  m.impl("_nested_sum_backward", &sum_last_dim_backward);
   forward_pointwise_kernels(m, kFrom,
                             {"abs", "cos", "gelu", "isinf", "isnan", "isneginf", "isposinf", "logical_not", "neg",
                              "relu", "sgn", "silu", "sin", "sqrt", "tanh"});

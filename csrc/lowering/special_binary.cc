@@ -110,18 +110,59 @@ Value log1p_minus(Value d) {
   return select(small, series * s * s, log_plus_one(select(small, 1.0, d)) - d);
 }
 
-// x^a e^-x / Gamma(a), which both forms share. For great a through the deviation from the peak, where the powers would
-// lose all digits.
-Value gamma_density(Value a, Value x) {
-  Value direct = exponential(a * log(x) - x - lgamma(a));
-  Value inverse = 1.0 / a;
-  Value stirling = inverse * (1.0 / 12 - inverse * inverse * (1.0 / 360 - inverse * inverse * (1.0 / 1260)));
-  Value exponent = a * log1p_minus((x - a) / a) - stirling;
-  Value large = exponential(exponent) * sqrt(a) * std::sqrt(1 / (2 * std::numbers::pi));
-  return select(greater(a, 20), large, direct);
+// log Gamma(a) for a in (0, 20], as exact as its largest term: what exponents need. The general function takes seconds
+// to compile for TPUs in float64.
+Value log_gamma_moderate(Value a) {
+  // Stirling's series eight steps up, less the logarithm of the steps.
+  Value steps = a, z = a + 1.0;
+  for (int k = 1; k < 8; ++k, z = z + 1.0) steps = steps * z;
+  constexpr double kSeries[] = {1.0 / 156, -691.0 / 360360, 1.0 / 1188, -1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12};
+  Value inverse = 1.0 / z, square = inverse * inverse, series = constant_like(a, -3617.0 / 122400);
+  for (const double c : kSeries) series = series * square + c;
+  const double half_log_two_pi = 0.5 * std::log(2 * std::numbers::pi);
+  return (z - 0.5) * log(z) - z + half_log_two_pi + series * inverse - log(steps);
 }
 
-// P(a, x) by its power series: good for x below a + 1.
+// zeta(n) - 1, by Euler and Maclaurin.
+double zeta_minus_one(int n) {
+  constexpr double kTerms = 200;
+  double sum = 0;
+  for (double k = kTerms - 1; k >= 2; --k) sum += std::pow(k, -n);
+  const double last = std::pow(kTerms, -n);
+  return sum + last * (kTerms / (n - 1) + 0.5 + n / (12 * kTerms));
+}
+
+// log Gamma(1 + a) for a in (0, 1.1], exact where it is near 0, too.
+Value log_gamma_of_one_plus(Value a) {
+  constexpr int kTerms = 56;
+  Value series = constant_like(a, 0.0);
+  for (int n = kTerms; n >= 2; --n) series = series * a + (n % 2 ? -1.0 : 1.0) * zeta_minus_one(n) / n;
+  return (series * a + (1 - std::numbers::egamma)) * a - log_plus_one(a);
+}
+
+// What the forms share.
+struct GammaTerms {
+  Value log_x;
+  Value deviation;  // log1p(d) - d for d = (x - a) / a
+  Value stirling;   // log Gamma(a) less Stirling's formula, for great a
+  Value peak;       // x^a e^-x / Gamma(a) for great a, through the deviation: the powers would lose all digits
+  Value density;    // x^a e^-x / Gamma(a)
+};
+
+GammaTerms gamma_terms(Value a, Value x) {
+  GammaTerms g;
+  g.log_x = log(x);
+  g.deviation = log1p_minus((x - a) / a);
+  Value inverse = 1.0 / a;
+  g.stirling = inverse * (1.0 / 12 - inverse * inverse * (1.0 / 360 - inverse * inverse * (1.0 / 1260)));
+  g.peak = exponential(a * g.deviation - g.stirling) * sqrt(a) * std::sqrt(1 / (2 * std::numbers::pi));
+  Value large = greater(a, 20);
+  Value moderate = select(large, 1.0, a);
+  g.density = select(large, g.peak, exponential(a * g.log_x - x - log_gamma_moderate(moderate)));
+  return g;
+}
+
+// P(a, x) a / density by its power series: good for x below a + 1.
 Value lower_series(Value a, Value x) {
   const double eps = stablehlo::epsilon(x.element()) / 4;
   Value one = constant_like(x, 1.0);
@@ -133,26 +174,24 @@ Value lower_series(Value a, Value x) {
         Value term = v[1] * v[4] / (v[3] + n);
         return std::vector<Value>{v[0] + term, term, n, v[3], v[4]};
       });
-  return gamma_density(a, x) / a * state[0];
+  return state[0];
 }
 
 // Temme's uniform expansion of Q (or P) for great a, two orders.
-Value uniform_expansion(Value a, Value x, bool upper) {
-  Value d = (x - a) / a;
-  Value half_square = negate(log1p_minus(d));  // eta^2 / 2
-  Value eta = sqrt(half_square * 2.0);
-  eta = select(less(d, 0), negate(eta), eta);
+Value uniform_expansion(Value a, Value x, const GammaTerms& terms, bool upper) {
+  Value eta = sqrt(terms.deviation * -2.0);
+  eta = select(stablehlo::less(x, a), negate(eta), eta);
   Value c0 = ((eta * (1.0 / 2835) + 1.0 / 864) * eta - 2.0 / 135) * eta;
   c0 = (c0 + 1.0 / 12) * eta - 1.0 / 3;
   Value c1 = (eta * (1.0 / 378) - 1.0 / 288) * eta - 1.0 / 540;
   // Far from the peak the exponential is 0 and the polynomials may overflow.
-  Value weight = exponential(negate(a * half_square)) / sqrt(a * (2 * std::numbers::pi));
+  Value weight = terms.peak / a * (terms.stirling * (terms.stirling * 0.5 + 1.0) + 1.0);
   Value correction = select(equal(weight, 0), 0.0, weight * (c0 + c1 / a));
   Value argument = eta * sqrt(a * 0.5);
   return upper ? erfc(argument) * 0.5 + correction : erfc(negate(argument)) * 0.5 - correction;
 }
 
-// Q(a, x) by Lentz's continued fraction: good for x above a + 1.
+// Q(a, x) / density by Lentz's continued fraction: good for x above a + 1.
 Value upper_fraction(Value a, Value x) {
   const double eps = stablehlo::epsilon(x.element());
   Value b0 = x - a + 1.0;
@@ -172,39 +211,41 @@ Value upper_fraction(Value a, Value x) {
         Value delta = c * d;
         return std::vector<Value>{v[0] * delta, c, d, b, n, v[5], delta - 1.0};
       });
-  return gamma_density(a, x) * state[0];
+  return state[0];
 }
 
 // Q for small a and x, where 1 - P would cancel: Gamma(a) Q = Gamma(a) - x^a sum (-x)^n / (n! (a + n)) in a form
 // without the poles of both terms.
-Value upper_small(Value a, Value x) {
-  Value log_x = log(x);
-  Value sum = constant_like(x, 0.0), factor = constant_like(x, 1.0);
-  for (int n = 1; n <= 24; ++n) {
-    factor = factor * x * (-1.0 / n);
-    sum = sum + factor / (a + static_cast<double>(n));
-  }
-  Value log_gamma = lgamma(a + 1.0);
-  Value u = negate(exponential_minus_one(a * log_x - log_gamma));
-  return u - a * exponential(a * log_x - log_gamma) * sum;
+Value upper_small(Value a, Value x, Value log_x) {
+  Value zero = constant_like(x, 0.0);
+  auto state = while_loop(
+      std::vector<Value>{zero, constant_like(x, 1.0), zero, a, x},  // sum, factor, n, a, x
+      [](std::span<const Value> v) { return any(less(v[2], 24)); },
+      [](std::span<const Value> v) {
+        Value n = v[2] + 1.0, factor = negate(v[1] * v[4] / n);
+        return std::vector<Value>{v[0] + factor / (v[3] + n), factor, n, v[3], v[4]};
+      });
+  Value power = exponential_minus_one(a * log_x - log_gamma_of_one_plus(a));  // x^a / Gamma(a + 1) - 1
+  return negate(power) - a * (power + 1.0) * state[0];
 }
 
 template <bool kUpper>
 Value incomplete_gamma(Op& op) {
   auto [a, x] = special_operands(op);
   Value ordinary = logical_and(logical_and(greater(a, 0), greater(x, 0)), logical_and(is_finite(a), is_finite(x)));
-  Value great = logical_and(ordinary, greater(a, kLargeShape));
-  Value uniform = uniform_expansion(select(great, a, kLargeShape), select(great, x, kLargeShape), kUpper);
-  ordinary = logical_and(ordinary, logical_not(great));
   Value safe_a = select(ordinary, a, 1.0), safe_x = select(ordinary, x, 1.0);
+  const GammaTerms terms = gamma_terms(safe_a, safe_x);
+  Value great = greater(safe_a, kLargeShape);
+  Value uniform = uniform_expansion(safe_a, safe_x, terms, kUpper);
   // Each lane takes one branch; the others run on values that converge at once.
-  Value fraction = logical_and(greater(safe_x, 1.1), greater(safe_x, safe_a));
-  Value p = lower_series(select(fraction, 1.0, safe_a), select(fraction, 1.0, safe_x));
-  Value q = upper_fraction(select(fraction, safe_a, 1.0), select(fraction, safe_x, 2.0));
+  Value loop_a = select(great, 1.0, safe_a), loop_x = select(great, 1.0, safe_x);
+  Value fraction = logical_and(greater(loop_x, 1.1), stablehlo::greater(loop_x, loop_a));
+  Value p = terms.density / safe_a * lower_series(select(fraction, 1.0, loop_a), select(fraction, 1.0, loop_x));
+  Value q = terms.density * upper_fraction(select(fraction, loop_a, 1.0), select(fraction, loop_x, 2.0));
   Value result;
   if (kUpper) {
-    Value tiny = logical_and(less_equal(safe_x, 1.1), less(safe_a, 1.1));
-    Value small = upper_small(select(tiny, safe_a, 1.0), select(tiny, safe_x, 1.0));
+    Value tiny = logical_and(less_equal(loop_x, 1.1), less(loop_a, 1.1));
+    Value small = upper_small(select(tiny, loop_a, 1.0), select(tiny, loop_x, 1.0), terms.log_x);
     result = select(fraction, q, select(tiny, small, 1.0 - p));
   } else {
     result = select(fraction, 1.0 - q, p);
@@ -235,8 +276,9 @@ void register_special_binary(Registry& r) {
   r.add("logaddexp2", logaddexp<true>);
   r.add("gcd", gcd);
   r.add("lcm", lcm);
-  r.add("igamma", incomplete_gamma<false>);
-  r.add("igammac", incomplete_gamma<true>);
+  constexpr const char* kSlowToCompile = "float64 is software on TPUs: there the first call compiles for 10 to 30 s";
+  r.add("igamma", incomplete_gamma<false>).note(kSlowToCompile);
+  r.add("igammac", incomplete_gamma<true>).note(kSlowToCompile);
 }
 
 }  // namespace torch_tpu::lowering
