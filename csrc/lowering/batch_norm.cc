@@ -45,9 +45,9 @@ BatchNorm normalize(Op& op, bool training) {
   BatchNorm result;
   auto eps = [&](Value v) { return like(v, op.scalar("eps", b.type)); };
   if (training) {
-    mean = mean_of(batch_sum(op, x, b.reduced), b.full, b.reduced);
+    mean = mean_of(reduce_sum(x, b.reduced), b.full, b.reduced);
     Value centered = x - b.spread_channels(mean);
-    Value squares = batch_sum(op, centered * centered, b.reduced);
+    Value squares = reduce_sum(centered * centered, b.reduced);
     Value variance = mean_of(squares, b.full, b.reduced);
     invstd = inverse_sqrt(op, variance + eps(variance));
     result.save_mean = convert(mean, b.parameter);
@@ -118,9 +118,9 @@ Results batch_norm_no_update(Op& op) {
 Results batch_norm_update_stats(Op& op) {
   const Batch b = batch_of(op);
   Value x = op.tensor("input", b.type);
-  Value mean = mean_of(batch_sum(op, x, b.reduced), b.full, b.reduced);
+  Value mean = mean_of(reduce_sum(x, b.reduced), b.full, b.reduced);
   Value centered = x - b.spread_channels(mean);
-  Value squares = batch_sum(op, centered * centered, b.reduced);
+  Value squares = reduce_sum(centered * centered, b.reduced);
   if (op.has("running_mean")) op.write("running_mean", moved_statistic(op, "running_mean", mean, b.type));
   if (op.has("running_var")) {
     Value unbiased = divide(squares, constant_like(squares, b.count - 1));
@@ -142,8 +142,8 @@ Results gradient(Op& op, bool train, std::string_view save_invstd) {
     invstd = inverse_sqrt(op, variance + like(variance, op.scalar("eps", b.type)));
   }
   Value centered = x - b.spread_channels(mean);
-  Value sum_dy = batch_sum(op, dy, b.reduced);
-  Value sum_dyx = batch_sum(op, dy * centered, b.reduced) * invstd;  // of dy * xhat
+  Value sum_dy = reduce_sum(dy, b.reduced);
+  Value sum_dyx = reduce_sum(dy * centered, b.reduced) * invstd;  // of dy * xhat
   Results results(3);
   if (mask[0]) {
     auto weight = op.optional_tensor("weight", b.type);

@@ -10,11 +10,6 @@ Value inverse_sqrt(const Op& op, Value x) {
   return op.target().is_tpu() ? rsqrt(x) : divide(constant_like(x, 1), sqrt(x));
 }
 
-Value batch_sum(const Op& op, Value x, const Dims& dims) {
-  if (!op.target().is_cpu() || x.element() != ElementType::kF32) return reduce_sum(x, dims);
-  return convert(reduce_sum(convert(x, ElementType::kF64), dims), ElementType::kF32);
-}
-
 Value mean_of(Value sum, const Dims& full, const Dims& dims) {
   int64_t n = 1;
   for (int64_t d : dims) n *= full[static_cast<size_t>(d)];

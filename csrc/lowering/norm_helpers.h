@@ -10,9 +10,6 @@ namespace torch_tpu::lowering {
 // 1 / sqrt(x): TPUs have it as one instruction; elsewhere the two steps that ATen takes.
 Value inverse_sqrt(const Op& op, Value x);
 
-// Sum over `dims` for statistics over a whole batch, in x's type. On CPU f32 adds up in f64, as ATen does there: XLA
-// sums serially.
-Value batch_sum(const Op& op, Value x, const Dims& dims);
 // Product of the sizes of `dims`, as a divisor.
 Value mean_of(Value sum, const Dims& full, const Dims& dims);
 

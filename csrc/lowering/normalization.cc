@@ -68,8 +68,8 @@ Results native_layer_norm_backward(Op& op) {
     Value g = weight ? dy * per_element(l, *weight) : dy;
     results[0] = convert(l.empty() ? g : normalized_gradient(g, xhat, rstd, l.inner), op.element("input"));
   }
-  if (mask[1] && op.has("weight")) results[1] = convert(batch_sum(op, dy * xhat, l.outer), parameter);
-  if (mask[2] && (op.has("bias") || op.has("weight"))) results[2] = convert(batch_sum(op, dy, l.outer), parameter);
+  if (mask[1] && op.has("weight")) results[1] = convert(reduce_sum(dy * xhat, l.outer), parameter);
+  if (mask[2] && (op.has("bias") || op.has("weight"))) results[2] = convert(reduce_sum(dy, l.outer), parameter);
   return results;
 }
 
@@ -100,7 +100,7 @@ Results fused_rms_norm_backward(Op& op) {
     }
     results[0] = convert(g, op.element("input"));
   }
-  if (mask[1] && op.has("weight")) results[1] = convert(batch_sum(op, dy * xhat, l.outer), op.element("weight"));
+  if (mask[1] && op.has("weight")) results[1] = convert(reduce_sum(dy * xhat, l.outer), op.element("weight"));
   return results;
 }
 
@@ -162,8 +162,8 @@ Results native_group_norm_backward(Op& op) {
     results[0] = convert(reshape(grad, op.dims("input")), op.element("input"));
   }
   const Dims channels{g.full[1] * g.full[2]};
-  if (mask[1]) results[1] = convert(reshape(batch_sum(op, sum_dyx, {0}), channels), parameter);
-  if (mask[2]) results[2] = convert(reshape(batch_sum(op, sum_dy, {0}), channels), parameter);
+  if (mask[1]) results[1] = convert(reshape(reduce_sum(sum_dyx, {0}), channels), parameter);
+  if (mask[2]) results[2] = convert(reshape(reduce_sum(sum_dy, {0}), channels), parameter);
   return results;
 }
 

@@ -78,6 +78,10 @@ class Builder {
   // The finished module, with @main returning `results`.
   std::string finish(std::span<const Value> results);
 
+  // Large reductions as steps of elementwise ops (reduce.cc): for compilers that run a reduction as a serial loop.
+  void set_fold_reductions(bool fold) { fold_reductions_ = fold; }
+  bool fold_reductions() const { return fold_reductions_; }
+
   const TensorType& type_of(int id) const { return types_[static_cast<size_t>(id)]; }
   // Number of ops emitted so far, for limits and statistics.
   int num_ops() const { return num_ops_; }
@@ -97,6 +101,7 @@ class Builder {
   std::vector<int> parameter_alias_;
   std::vector<Scope> scopes_;
   int num_ops_ = 0;
+  bool fold_reductions_ = false;
 };
 
 inline const TensorType& Value::type() const { return builder_->type_of(id_); }

@@ -82,25 +82,6 @@ Value reduce(Value x, Value init, const Dims& dims, const Combine& combine) {
                      two_argument_body(combine))[0];
 }
 
-Value reduce_sum(Value x, const Dims& dims) {
-  return dims.empty() ? x : reduce(x, constant(x.builder(), x.element(), 0), dims, add);
-}
-Value reduce_product(Value x, const Dims& dims) {
-  return dims.empty() ? x : reduce(x, constant(x.builder(), x.element(), 1), dims, multiply);
-}
-Value reduce_max(Value x, const Dims& dims) {
-  return dims.empty() ? x : reduce(x, lowest(x.builder(), x.element()), dims, maximum);
-}
-Value reduce_min(Value x, const Dims& dims) {
-  return dims.empty() ? x : reduce(x, highest(x.builder(), x.element()), dims, minimum);
-}
-Value reduce_and(Value x, const Dims& dims) {
-  return dims.empty() ? x : reduce(x, constant(x.builder(), x.element(), true), dims, logical_and);
-}
-Value reduce_or(Value x, const Dims& dims) {
-  return dims.empty() ? x : reduce(x, constant(x.builder(), x.element(), false), dims, logical_or);
-}
-
 std::vector<Value> reduce_window_many(std::span<const Value> xs, std::span<const Value> inits, const Window& window,
                                       const RegionBody& body) {
   const Window w = filled(window);

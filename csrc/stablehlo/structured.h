@@ -12,6 +12,7 @@ Value reduce(Value x, Value init, const Dims& dims, const Combine& combine);
 // Several arrays at once: the region gets (accumulators..., elements...), rank 0 each, and returns accumulators.
 std::vector<Value> reduce_many(std::span<const Value> xs, std::span<const Value> inits, const Dims& dims,
                                const RegionBody& body);
+// The usual reductions (reduce.cc), folded where the builder says so.
 Value reduce_sum(Value x, const Dims& dims);
 Value reduce_product(Value x, const Dims& dims);
 Value reduce_max(Value x, const Dims& dims);  // NaN wins
