@@ -3,7 +3,8 @@
 python benchmarks/cold_start.py --json cold_start.json
 
 Seconds count from the first batch, after the import, the model and its move to the device. `two at once`: two processes
-that start together on an empty cache, and the programs that both compiled.
+that start together on an empty cache, and the programs that both compiled. `jax` traces, exports and compiles the same
+training written in JAX (jax_models.py), for which there is no cache.
 """
 
 import argparse
@@ -12,26 +13,27 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 
 import torch
 from common import print_table, write_json
-from training import MODELS, SIZES, Training, add_sizes
+from training import EAGER_MODES, MODELS, SIZES, add_sizes, has_jax, train
 
 STEPS = 10
 
 
 def measure(args):
     """In the child: seconds to the end of the first and of the tenth step, and what was compiled."""
-    training = Training(MODELS[args.model], args.child, args)
-    started = time.perf_counter()
-    seconds = []
+    training = train(args.model, args.child, args)
     for _ in range(STEPS):
         training.step()
-        seconds.append(time.perf_counter() - started)
-    metrics = torch.tpu.metrics() if args.child != "cpu" else {}
+    before = getattr(training, "export_seconds", 0)
+    metrics = torch.tpu.metrics() if args.child in EAGER_MODES else {}
     keys = ("compiles", "cache_hits_disk", "compile_seconds", "cache_load_seconds", "lowering_seconds")
-    return {"first_s": seconds[0], "ten_s": seconds[-1], **{key: metrics.get(key) for key in keys}}
+    return {
+        "first_s": before + training.seconds[0],
+        "ten_s": before + sum(training.seconds),
+        **{key: metrics.get(key) for key in keys},
+    }
 
 
 def start(place, cache, arguments):
@@ -49,7 +51,7 @@ def finish(process):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", nargs="+", default=["strict", "fused", "cpu"])
+    parser.add_argument("--device", nargs="+", default=[*EAGER_MODES, "cpu", *(["jax"] if has_jax() else [])])
     parser.add_argument("--model", choices=MODELS, default="mingpt")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -66,9 +68,9 @@ def main():
     for place in args.device:
         with tempfile.TemporaryDirectory() as cache:
             runs = {"cold": finish(start(place, cache, arguments))}
-            if place != "cpu":
+            if place in EAGER_MODES:
                 runs["warm disk"] = finish(start(place, cache, arguments))
-        if place != "cpu":
+        if place in EAGER_MODES:
             with tempfile.TemporaryDirectory() as cache:
                 pair = [finish(process) for process in [start(place, cache, arguments) for _ in range(2)]]
             runs["two at once"] = {

@@ -4,9 +4,14 @@ import importlib.util
 import json
 import os
 import platform
+import subprocess
 import sys
+import sysconfig
+import tempfile
+from functools import cache
 from pathlib import Path
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
@@ -37,6 +42,53 @@ def load_module(path):
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@cache
+def stablehlo_runner():
+    """run_stablehlo, built beside the C++ tests."""
+    build = REPOSITORY / "build/benchmarks"
+    python = Path(sysconfig.get_path("scripts")) / "python"
+    configure = ["cmake", "-S", REPOSITORY, "-B", build, "-GNinja", f"-DPython_EXECUTABLE={python}"]
+    subprocess.run([*configure, "-DCMAKE_BUILD_TYPE=Release"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", build, "--target", "run_stablehlo"], check=True, stdout=subprocess.DEVNULL)
+    return build / "run_stablehlo"
+
+
+class StableHloProgram:
+    """A StableHLO module (text or portable artifact) on the tpu device's plugin, in a process of its own.
+
+    `arrays` are its arguments; the first `feedback` outputs become the first arguments of the next run.
+    `compile_seconds`, `flops` and `bytes` (read and written, by XLA's count) are known once it is made.
+    """
+
+    MLIR_TYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "uint32": "ui32", "bool": "i1"}
+
+    def __init__(self, module, arrays, feedback=0):
+        self.folder = tempfile.TemporaryDirectory()
+        module_path, inputs_path = Path(self.folder.name, "module.mlir"), Path(self.folder.name, "inputs")
+        module_path.write_bytes(module.encode() if isinstance(module, str) else module)
+        with inputs_path.open("wb") as file:
+            for array in map(np.asarray, arrays):
+                kind = self.MLIR_TYPES[array.dtype.name]
+                file.write(" ".join([kind, *map(str, array.shape)]).encode() + b"\n" + array.tobytes())
+        plugin = torch.tpu.get_device_properties().plugin
+        command = [stablehlo_runner(), plugin, module_path, inputs_path, str(feedback)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.compile_seconds, self.flops, self.bytes = map(float, self.process.stdout.readline().split())
+
+    def run(self):
+        """Seconds of one run, waited for, and its last output where that is a f32 scalar."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        seconds, last = map(float, self.process.stdout.readline().split())
+        return seconds, last
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+        self.folder.cleanup()
 
 
 def environment():

@@ -6,16 +6,14 @@ Same sizes, initial values, loss, clipping and AdamW as training.py.
 
 import functools
 import os
-import subprocess
-import sysconfig
-import tempfile
-from pathlib import Path
+import time
 
 import numpy as np
-from common import REPOSITORY
+import torch
+from common import StableHloProgram
 from resnet import STAGES
 
-PLUGIN = os.environ.get("TPU_LIBRARY_PATH")  # jax sets it to libtpu where that is installed
+torch.tpu.get_device_properties()  # chooses the plugin, before jax points TPU_LIBRARY_PATH at libtpu
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # it only traces
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
@@ -120,49 +118,25 @@ def nest(named):
     return result
 
 
-def runner():
-    """run_stablehlo, built beside the C++ tests."""
-    build = REPOSITORY / "build/benchmarks"
-    python = Path(sysconfig.get_path("scripts")) / "python"
-    subprocess.run(
-        ["cmake", "-S", REPOSITORY, "-B", build, "-GNinja", f"-DPython_EXECUTABLE={python}"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    subprocess.run(["cmake", "--build", build, "--target", "run_stablehlo"], check=True, stdout=subprocess.DEVNULL)
-    return build / "run_stablehlo"
-
-
 class JaxTraining:
     """The same training as training.Training, from the same PyTorch model and batch, as one program that JAX made."""
 
     def __init__(self, name, model, batch, args):
-        from xla_plugins import xla_cpu_pjrt
-
         params = nest({key: value.detach().numpy() for key, value in model.named_parameters()})
         zeros = jax.tree.map(np.zeros_like, params)
         state = (params, zeros, jax.tree.map(np.zeros_like, params), np.float32(0))
         arrays = [t.numpy().astype(np.int32) if t.numpy().dtype == np.int64 else t.numpy() for t in batch]
         step = functools.partial(training_step, functools.partial(MODELS[name], args))
+        started = time.perf_counter()
         exported = jax.export.export(jax.jit(step, donate_argnums=0), platforms=["cpu"])(state, *arrays)
+        module = exported.mlir_module()
+        self.export_seconds = time.perf_counter() - started
         leaves = jax.tree.leaves(state)
-        plugin = PLUGIN or Path(xla_cpu_pjrt.__file__).with_name("xla_cpu_pjrt.so")
-        self.folder = tempfile.TemporaryDirectory()
-        module, inputs = Path(self.folder.name, "step.mlir"), Path(self.folder.name, "inputs")
-        module.write_text(exported.mlir_module())
-        with inputs.open("wb") as file:
-            for array in map(np.asarray, [*leaves, *arrays]):
-                kind = {"float32": "f32", "int32": "i32"}[array.dtype.name]
-                file.write(" ".join([kind, *map(str, array.shape)]).encode() + b"\n" + array.tobytes())
-        command = [runner(), plugin, module, inputs, str(len(leaves))]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.compile_seconds = float(self.process.stdout.readline())
+        self.program = StableHloProgram(module, [*leaves, *arrays], feedback=len(leaves))
         self.seconds, self.losses = [], []
 
     def step(self):
         """One timed step, waited for. The first counts the compilation too, as in training.Training."""
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        seconds, loss = map(float, self.process.stdout.readline().split())
-        self.seconds.append(seconds + (0 if self.seconds else self.compile_seconds))
+        seconds, loss = self.program.run()
+        self.seconds.append(seconds + (0 if self.seconds else self.program.compile_seconds))
         self.losses.append(loss)

@@ -4,13 +4,15 @@
 //   run_stablehlo PLUGIN MODULE INPUTS FEEDBACK
 //
 // INPUTS has, for each argument, a line "TYPE DIM DIM ..." (TYPE as in MLIR) and the dense bytes. The first line on
-// stdout is the seconds that compiling took. Then each line on stdin runs the module once, and is answered with the
-// seconds of the run and its last output, a f32 scalar. The first FEEDBACK outputs are the next run's first arguments;
-// the module may take them as donations.
+// stdout is the seconds that compiling took, and XLA's count of the module's floating point operations and of the bytes
+// that it reads and writes. Then each line on stdin runs the module once, and is answered with the seconds of the run
+// and, where the last output is a f32 scalar, its value (else 0). The first FEEDBACK outputs are the next run's first
+// arguments; the module may take those, and only those, as donations.
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <sstream>
 #include <stdexcept>
 
@@ -59,7 +61,11 @@ void serve(const char* plugin_path, const char* module_path, const char* inputs_
   options.env_overrides["xla_cpu_use_xnnpack"] = false;
   const auto start = Clock::now();
   const auto executable = client->compile(module.str(), options.serialize());
-  std::cout << seconds_since(start) << std::endl;
+  const double compile_seconds = seconds_since(start);
+  std::map<std::string, double> costs = executable->cost_analysis();
+  std::cout << compile_seconds << ' ' << costs["flops"] << ' ' << costs["bytes accessed"] << std::endl;
+  const bool has_value =
+      executable->output_types().back() == ElementType::kF32 && executable->output_dims().back().empty();
 
   std::vector<pjrt::Buffer> arguments = read_inputs(*client, inputs_path);
   for (std::string line; std::getline(std::cin, line);) {
@@ -70,7 +76,7 @@ void serve(const char* plugin_path, const char* module_path, const char* inputs_
     std::vector<pjrt::Buffer> outputs;
     for (PJRT_Buffer* r : results) outputs.emplace_back(client->api(), r);
     float last = 0;
-    outputs.back().copy_to_host(&last, sizeof last).await();
+    if (has_value) outputs.back().copy_to_host(&last, sizeof last).await();
     for (pjrt::Buffer& o : outputs) o.ready_event().await();
     for (size_t i = 0; i < feedback; ++i) arguments[i] = std::move(outputs[i]);
     std::cout << seconds_since(begin) << ' ' << last << std::endl;

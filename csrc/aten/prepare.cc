@@ -11,6 +11,8 @@
 
 #include "aten/bridge.h"
 #include "aten/buckets.h"
+#include "runtime/executor.h"
+#include "runtime/session.h"
 
 namespace torch_tpu::aten {
 namespace {
@@ -323,6 +325,17 @@ bool scatter_into_gaps(const OpEntry& entry, torch::jit::Stack* stack) {
   return true;
 }
 
+// New zeros need no program, and so no compilation for each shape, where device memory is the host's.
+bool zero_new_memory(const OpEntry&, torch::jit::Stack* stack) {
+  const at::Tensor& self = stack->back().toTensor();
+  if (!is_device_tensor(self)) return false;
+  runtime::Storage& storage = storage_of(self);
+  if (storage.buffer || !self.is_non_overlapping_and_dense() || !runtime::Session::get().client().has_host_memory())
+    return false;
+  translate_errors([&] { runtime::materialize(storage); });
+  return true;
+}
+
 }  // namespace
 
 bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::Stack*) {
@@ -345,6 +358,7 @@ bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::St
       {"select_scatter", scatter_into_gaps},
       {"slice_scatter", scatter_into_gaps},
       {"diagonal_scatter", scatter_into_gaps},
+      {"zero_", zero_new_memory},
       {"_embedding_bag_backward", sparse_bag_gradient},
       {"_ctc_loss", ctc_lengths_as_tensors},
       {"_ctc_loss_backward", ctc_lengths_as_tensors},

@@ -80,6 +80,7 @@ class DeviceBuffer {
   // The trace that last recorded the array as an input, by serial number (it may be gone), and its number there.
   int input_value_ = -1;
   uint64_t input_of_ = 0;
+  int traces_ = 0;                              // that have it as an input and have not run
   std::exception_ptr failure_;                  // kFailed
   std::shared_ptr<const TraceSummary> origin_;  // kMade: the trace that made it; null in other modes
 };
@@ -103,7 +104,8 @@ class BufferRef {
   DeviceBuffer* operator->() const { return p_; }
   DeviceBuffer* get() const { return p_; }
   explicit operator bool() const { return p_ != nullptr; }
-  bool unique() const { return p_ && p_->references_.load(std::memory_order_acquire) == 1; }
+  bool unique() const { return count() == 1; }
+  int count() const { return p_ ? p_->references_.load(std::memory_order_acquire) : 0; }
 
  private:
   DeviceBuffer* p_ = nullptr;

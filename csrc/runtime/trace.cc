@@ -51,6 +51,7 @@ int TraceQueue::value_of(const BufferRef& reference, const Program::Input& type)
   if (buffer.input_of_ != current_->serial) {
     buffer.input_of_ = current_->serial;
     buffer.input_value_ = static_cast<int>(current_->values.size());
+    ++buffer.traces_;
     current_->values.push_back({nullptr, static_cast<int>(current_->inputs.size())});
     current_->inputs.push_back({reference, &type});
   }
@@ -150,7 +151,10 @@ void TraceQueue::detach(FlushReason reason) {
   t.key.push_back(0);
   std::vector<bool> donatable;
   for (size_t i = 0; i < t.inputs.size(); ++i) {
-    donatable.push_back(t.inputs[i].buffer.unique());
+    // Traces that are queued before this one have run, and let go, when it runs. Counting them as owners would make the
+    // key a matter of time.
+    const BufferRef& buffer = t.inputs[i].buffer;
+    donatable.push_back(buffer.count() == buffer->traces_);
     if (donatable.back()) t.key.push_back(i);
   }
   bool fresh = false;
@@ -257,9 +261,11 @@ void TraceQueue::run(Job& job) {
   } catch (const std::exception&) {
     failure = std::current_exception();
   }
-  job.trace->inputs.clear();
   {
     std::lock_guard lock(mutex_);
+    // With the lock, so that counts of owners are right. None is pending, so that nobody takes the lock again.
+    for (const Trace::Input& in : job.trace->inputs) --in.buffer->traces_;
+    job.trace->inputs.clear();
     for (size_t i = 0; i < job.program->outputs.size(); ++i) {
       DeviceBuffer* product = job.trace->values[static_cast<size_t>(job.program->outputs[i])].product;
       if (!product) continue;

@@ -1,6 +1,7 @@
 #include "runtime/transfer.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "runtime/bounds.h"
@@ -30,8 +31,16 @@ BufferRef upload(const void* data, ElementType type, std::span<const int64_t> di
 }
 
 BufferRef zeros(ElementType type, std::span<const int64_t> dims, int device) {
-  const auto bytes = static_cast<size_t>(byte_count(type, dims));
-  std::unique_ptr<void, decltype(&std::free)> memory(std::calloc(bytes ? bytes : 1, 1), &std::free);
+  Session& session = Session::get();
+  const int64_t bytes = byte_count(type, dims);
+  if (session.client().has_host_memory() && session.client().can_create_uninitialized()) {
+    pjrt::Buffer buffer = session.client().create_uninitialized_buffer(type, dims, session.device(device));
+    buffer.ready_event().await();
+    std::memset(const_cast<void*>(buffer.unsafe_host_pointer()), 0, static_cast<size_t>(bytes));
+    return BufferRef(new DeviceBuffer(std::move(buffer), bytes, device));
+  }
+  std::unique_ptr<void, decltype(&std::free)> memory(std::calloc(bytes ? static_cast<size_t>(bytes) : 1, 1),
+                                                     &std::free);
   if (!memory)
     throw pjrt::Error(PJRT_Error_Code_RESOURCE_EXHAUSTED, "cannot allocate " + std::to_string(bytes) + " bytes");
   return upload(memory.get(), type, dims, device);

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from harness import agree
+from harness import agree, count_programs
 
 FACTORIES = {
     "zeros": lambda d: torch.zeros(2, 3, device=d),
@@ -98,6 +98,21 @@ def test_unwritten_memory_can_be_used():
     assert torch.equal(x.cpu(), x.cpu())
     x[1] = 5
     assert x[1].item() == 5
+
+
+def test_new_zeros_need_no_program():
+    torch.tpu.synchronize()
+    before = torch.tpu.memory_allocated()
+    with count_programs() as programs:
+        x = torch.zeros(13, 17, device="tpu")
+        views = [torch.zeros_like(x.t()), torch.empty(29, device="tpu")[3:7].zero_()]
+        assert torch.tpu.memory_allocated() - before >= 4 * 13 * 17
+    assert programs.value == 0
+    assert not x.any() and not any(v.any() for v in views)
+    x += 1
+    x.zero_()
+    assert not x.any()
+    agree(lambda device: torch.empty(1, device=device).expand(3).zero_())
 
 
 def test_default_device():
