@@ -55,25 +55,31 @@ def stablehlo_runner():
     return build / "run_stablehlo"
 
 
+MLIR_TYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "uint32": "ui32", "bool": "i1"}
+
+
 class StableHloProgram:
     """A StableHLO module (text or portable artifact) on the tpu device's plugin, in a process of its own.
 
-    `arrays` are its arguments; the first `feedback` outputs become the first arguments of the next run.
+    `arrays` are its arguments; the first `feedback` outputs become the first arguments of the next run. `options` are
+    serialized compile options (torch_tpu._C.compile_options()); XLA's own by default.
     `compile_seconds`, `flops` and `bytes` (read and written, by XLA's count) are known once it is made.
     """
 
-    MLIR_TYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "uint32": "ui32", "bool": "i1"}
-
-    def __init__(self, module, arrays, feedback=0):
+    def __init__(self, module, arrays, feedback=0, options=None):
         self.folder = tempfile.TemporaryDirectory()
         module_path, inputs_path = Path(self.folder.name, "module.mlir"), Path(self.folder.name, "inputs")
         module_path.write_bytes(module.encode() if isinstance(module, str) else module)
         with inputs_path.open("wb") as file:
             for array in map(np.asarray, arrays):
-                kind = self.MLIR_TYPES[array.dtype.name]
+                kind = MLIR_TYPES[array.dtype.name]
                 file.write(" ".join([kind, *map(str, array.shape)]).encode() + b"\n" + array.tobytes())
         plugin = torch.tpu.get_device_properties().plugin
         command = [stablehlo_runner(), plugin, module_path, inputs_path, str(feedback)]
+        if options is not None:
+            options_path = Path(self.folder.name, "options")
+            options_path.write_bytes(options)
+            command.append(options_path)
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.compile_seconds, self.flops, self.bytes = map(float, self.process.stdout.readline().split())
 

@@ -1,13 +1,14 @@
 // Runs a StableHLO module, such as a training step that JAX exported, through torch_tpu's PJRT layer: what the plugin
 // gives to a program that torch_tpu did not write.
 //
-//   run_stablehlo PLUGIN MODULE INPUTS FEEDBACK
+//   run_stablehlo PLUGIN MODULE INPUTS FEEDBACK [OPTIONS]
 //
 // INPUTS has, for each argument, a line "TYPE DIM DIM ..." (TYPE as in MLIR) and the dense bytes. The first line on
 // stdout is the seconds that compiling took, and XLA's count of the module's floating point operations and of the bytes
 // that it reads and writes. Then each line on stdin runs the module once, and is answered with the seconds of the run
 // and, where the last output is a f32 scalar, its value (else 0). The first FEEDBACK outputs are the next run's first
-// arguments; the module may take those, and only those, as donations.
+// arguments; the module may take those, and only those, as donations. OPTIONS is a file with serialized compile
+// options; without it they are XLA's own, but for XNNPACK.
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -52,15 +53,25 @@ std::vector<pjrt::Buffer> read_inputs(const pjrt::Client& client, const std::str
   return inputs;
 }
 
-void serve(const char* plugin_path, const char* module_path, const char* inputs_path, size_t feedback) {
-  const auto client = pjrt::Client::create(pjrt::Plugin::load(plugin_path), {{"cpu_device_count", int64_t{1}}});
-  std::ostringstream module;
-  module << std::ifstream(module_path, std::ios::binary).rdbuf();
+std::string contents(const char* path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+std::string default_options() {
   pjrt::CompileOptions options;
-  // As in Session::compile_options: with XNNPACK, weights that are updated in place are read as they were before.
+  // With XNNPACK, weights that are updated in place are read as they were before.
+  options.portable = true;
   options.env_overrides["xla_cpu_use_xnnpack"] = false;
+  return options.serialize();
+}
+
+void serve(const char* plugin_path, const char* module_path, const char* inputs_path, size_t feedback,
+           const std::string& options) {
+  const auto client = pjrt::Client::create(pjrt::Plugin::load(plugin_path), {{"cpu_device_count", int64_t{1}}});
   const auto start = Clock::now();
-  const auto executable = client->compile(module.str(), options.serialize());
+  const auto executable = client->compile(contents(module_path), options);
   const double compile_seconds = seconds_since(start);
   std::map<std::string, double> costs = executable->cost_analysis();
   std::cout << compile_seconds << ' ' << costs["flops"] << ' ' << costs["bytes accessed"] << std::endl;
@@ -72,7 +83,7 @@ void serve(const char* plugin_path, const char* module_path, const char* inputs_
     const auto begin = Clock::now();
     std::vector<PJRT_Buffer*> handles, results(executable->num_outputs());
     for (const pjrt::Buffer& a : arguments) handles.push_back(a.get());
-    executable->execute(handles, results, {});
+    executable->execute(handles, results, {.device = client->addressable_devices()[0].get()});
     std::vector<pjrt::Buffer> outputs;
     for (PJRT_Buffer* r : results) outputs.emplace_back(client->api(), r);
     float last = 0;
@@ -86,9 +97,10 @@ void serve(const char* plugin_path, const char* module_path, const char* inputs_
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) return std::fprintf(stderr, "usage: %s PLUGIN MODULE INPUTS FEEDBACK\n", argv[0]), 2;
+  if (argc != 5 && argc != 6)
+    return std::fprintf(stderr, "usage: %s PLUGIN MODULE INPUTS FEEDBACK [OPTIONS]\n", argv[0]), 2;
   try {
-    serve(argv[1], argv[2], argv[3], std::stoul(argv[4]));
+    serve(argv[1], argv[2], argv[3], std::stoul(argv[4]), argc > 5 ? contents(argv[5]) : default_options());
   } catch (const std::exception& e) {
     return std::fprintf(stderr, "%s\n", e.what()), 1;
   }

@@ -88,6 +88,10 @@ void bind_inspection(py::module_& m) {
   m.def("lowerings", &lowerings);
   m.def("set_module_recording", &runtime::set_module_recording);
   m.def("take_recorded_modules", &runtime::take_recorded_modules);
+  m.def("compile_options", [] {
+    return py::bytes(aten::translate_errors(
+        [] { return runtime::Session::compile_options(runtime::Session::get().target(), false); }));
+  });
   m.def("set_tpu_program_recording", &runtime::set_tpu_program_recording);
   m.def("take_tpu_programs", &take_tpu_programs);
   py::class_<TopologyCompiler>(m, "TopologyCompiler")

@@ -35,18 +35,18 @@ struct Selection {
   // The first position at which `mask` holds; `size` where there is none.
   Value first(Value mask) const {
     Value i = positions();
-    return reduce(select(mask, i, constant_like(i, size)), constant(x.builder(), i.element(), size), {dim}, minimum);
+    return reduce_min(select(mask, i, constant_like(i, size)), {dim});
   }
   // x at a position of each slice.
   Value pick(Value values, Value position) const {
     Value hit = equal(positions(), spread(position));
     // Not a masked sum, which would lose -0.
-    return reduce_many(std::vector<Value>{values, hit},
-                       std::vector<Value>{constant(x.builder(), values.element(), 0),
-                                          constant(x.builder(), ElementType::kPred, false)},
-                       {dim}, [](std::span<const Value> a) {
-                         return std::vector<Value>{select(a[3], a[2], a[0]), logical_or(a[1], a[3])};
-                       })[0];
+    return reduce_dim(std::vector<Value>{values, hit},
+                      std::vector<Value>{constant(x.builder(), values.element(), 0),
+                                         constant(x.builder(), ElementType::kPred, false)},
+                      dim, [](std::span<const Value> a) {
+                        return std::vector<Value>{select(a[3], a[2], a[0]), logical_or(a[1], a[3])};
+                      })[0];
   }
   Results finish(Value values, Value indices) const {
     return {reshape(values, result_dims), convert(reshape(indices, result_dims), ElementType::kS64)};

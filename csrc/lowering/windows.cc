@@ -198,7 +198,7 @@ Best best_along(Best x, int64_t dim) {
       second = logical_or(second, logical_and(is_nan(v1), logical_or(logical_not(is_nan(v0)), greater(i1, i0))));
     return {select(second, v1, v0), select(second, i1, i0)};
   };
-  std::vector<Value> r = reduce_many(xs, inits, {dim}, body);
+  std::vector<Value> r = reduce_dim(xs, inits, dim, body);
   return {r[0], r[1]};
 }
 

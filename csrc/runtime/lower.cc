@@ -422,7 +422,7 @@ Recipe::Recipe(const Call& call, CallDescription description) : description_(std
 
 EmittedCall emit_call(const Recipe& recipe, const lowering::Target& target, Builder& module, Environment& environment,
                       Program& program) {
-  module.set_fold_reductions(target.is_cpu());
+  module.set_reduce_in_steps(target.is_cpu());
   return CallEmitter(recipe, target, module, environment, program).emit();
 }
 

@@ -149,6 +149,8 @@ std::string Session::compile_options(const lowering::Target& target, bool allow_
   if (target.is_cpu()) {
     // XLA's CPU backend drops NaN in max and min unless told not to.
     options.env_overrides["xla_cpu_enable_fast_min_max"] = false;
+    // Lowerings cut reductions themselves (stablehlo/reduce.cc): this pass makes them up to ten times as slow.
+    options.env_overrides["xla_disable_hlo_passes"] = std::string("tree_reduction_rewriter");
     // XNNPACK packs the weights of a product once for each address: a weight that was updated in place (donated), or
     // another array at an address that was freed, would be read as it was before.
     if (has_xnnpack_option) options.env_overrides[kXnnpackOption] = false;

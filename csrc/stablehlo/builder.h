@@ -78,9 +78,9 @@ class Builder {
   // The finished module, with @main returning `results`.
   std::string finish(std::span<const Value> results);
 
-  // Large reductions as steps of elementwise ops (reduce.cc): for compilers that run a reduction as a serial loop.
-  void set_fold_reductions(bool fold) { fold_reductions_ = fold; }
-  bool fold_reductions() const { return fold_reductions_; }
+  // Large reductions in several steps (reduce.cc), as suits the CPU compiler.
+  void set_reduce_in_steps(bool on) { reduce_in_steps_ = on; }
+  bool reduce_in_steps() const { return reduce_in_steps_; }
 
   const TensorType& type_of(int id) const { return types_[static_cast<size_t>(id)]; }
   // Number of ops emitted so far, for limits and statistics.
@@ -101,7 +101,7 @@ class Builder {
   std::vector<int> parameter_alias_;
   std::vector<Scope> scopes_;
   int num_ops_ = 0;
-  bool fold_reductions_ = false;
+  bool reduce_in_steps_ = false;
 };
 
 inline const TensorType& Value::type() const { return builder_->type_of(id_); }

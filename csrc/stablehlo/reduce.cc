@@ -1,7 +1,10 @@
-// The usual reductions. XLA's CPU compiler is slow where several dimensions go at once: one chain of dependent steps,
-// an element at a time. Folded, the array is cut into equal slices that are combined elementwise, in vectors, until
-// little is left for the reduction itself: two or three times as fast, and sums add up pairwise, as ATen's do.
-// Reductions of one dimension gain nothing.
+// The usual reductions, and the forms that XLA's CPU compiler runs well.
+//
+// Left to itself, it rewrites every large reduction as reductions of windows, for which it first writes the operand to
+// memory. The session turns that rewriting off (Session::compile_options), and reductions are cut here instead: over
+// the last dimension into rows, which are summed in vectors, with what makes the operand in the same loop; over others
+// into windows, which are combined in vectors along the last dimension. Both keep the chains of dependent additions
+// short, so that sums of many terms are nearly as exact as ATen's pairwise ones.
 #include <algorithm>
 
 #include "stablehlo/constants.h"
@@ -11,81 +14,119 @@
 namespace torch_tpu::stablehlo {
 namespace {
 
-constexpr int64_t kLarge = 2048;  // elements of an array that is worth it
-constexpr int64_t kSlices = 8;    // combined in one step
-constexpr int64_t kSmall = 4;     // size of a dimension that the reduction may keep
+constexpr int64_t kLarge = 2048;   // elements of an array that is worth it
+constexpr int64_t kRow = 1024;     // elements of the last dimensions in one chain
+constexpr int64_t kShortRow = 64;  // not worth a step of its own
+constexpr int64_t kWindow = 32;    // elements of another dimension in one chain
 
-// Puts neighbouring reduced dimensions together: one long one needs fewer steps.
-void merge_neighbours(Value& x, Dims& dims) {
-  Dims shape, merged;
-  for (int64_t d = 0; d < x.rank(); ++d) {
-    const int64_t size = x.dim(static_cast<int>(d));
-    const bool reduced = std::find(dims.begin(), dims.end(), d) != dims.end();
-    if (reduced && !merged.empty() && merged.back() == static_cast<int64_t>(shape.size()) - 1) {
-      shape.back() *= size;
-      continue;
-    }
-    if (reduced) merged.push_back(static_cast<int64_t>(shape.size()));
-    shape.push_back(size);
+// XLA would join two reductions into one again.
+Value apart(Value x) { return optimization_barrier(std::span<const Value>(&x, 1))[0]; }
+
+// x with dims [first, last] as one.
+Value joined(Value x, int64_t first, int64_t last) {
+  Dims shape(x.dims().begin(), x.dims().begin() + first + 1);
+  for (int64_t d = first + 1; d <= last; ++d) shape.back() *= x.dim(static_cast<int>(d));
+  shape.insert(shape.end(), x.dims().begin() + last + 1, x.dims().end());
+  return reshape(x, shape);
+}
+
+// Reduces the last dimension away.
+Value reduce_rows(Value x, Value init, const Combine& combine) {
+  const int64_t last = x.rank() - 1, size = x.dims().back();
+  if (size <= 2 * kRow) return reduce(x, init, {last}, combine);
+  const int64_t rows = size / kRow;
+  Dims shape = x.dims();
+  shape.back() = rows;
+  shape.push_back(kRow);
+  Value sums = reduce(reshape(slice_dim(x, last, 0, rows * kRow), shape), init, {last + 1}, combine);
+  Value result = reduce_rows(apart(sums), init, combine);
+  if (size % kRow == 0) return result;
+  return combine(result, reduce(slice_dim(x, last, rows * kRow, size), init, {last}, combine));
+}
+
+// Takes trailing dimensions off `dims` and reduces them away, as many as make one row. Rows of other parts than whole
+// dimensions would cost a division an element.
+Value reduce_trailing(Value x, Value init, Dims& dims, const Combine& combine) {
+  const int64_t last = x.rank() - 1;
+  int64_t first = x.rank(), size = 1;
+  while (!dims.empty() && dims.back() == first - 1) {
+    const int64_t longer = size * x.dim(static_cast<int>(dims.back()));
+    if (first <= last && longer > 2 * kRow && size >= kShortRow) break;
+    size = longer;
+    first = dims.back();
+    dims.pop_back();
   }
-  x = reshape(x, shape);
-  dims = merged;
+  return reduce_rows(joined(x, first, last), init, combine);
 }
 
-int64_t slices_for(int64_t size) {
-  for (int64_t n = std::min(kSlices, size); n >= kSmall; --n)
-    if (size % n == 0) return n;
-  return kSlices;  // with a tail
+Dims ones_but(int64_t rank, int64_t dim, int64_t size) {
+  Dims dims(static_cast<size_t>(rank), 1);
+  dims[static_cast<size_t>(dim)] = size;
+  return dims;
 }
 
-// Combines slices of x along `dim` until at most kSmall are left. Tails of uneven cuts are appended to `tails`.
-Value fold(Value x, int64_t dim, const Combine& combine, std::vector<Value>& tails) {
-  while (x.dim(static_cast<int>(dim)) > kSmall) {
-    const int64_t size = x.dim(static_cast<int>(dim)), slices = slices_for(size), length = size / slices;
-    std::vector<Value> level;
-    for (int64_t i = 0; i < slices; ++i) level.push_back(slice_dim(x, dim, i * length, (i + 1) * length));
-    if (size % slices) tails.push_back(slice_dim(x, dim, slices * length, size));
-    while (level.size() > 1) {
-      std::vector<Value> next;
-      for (size_t i = 0; i + 1 < level.size(); i += 2) next.push_back(combine(level[i], level[i + 1]));
-      if (level.size() % 2) next.push_back(level.back());
-      level = std::move(next);
+// Reduces a dimension that is not the last one away.
+std::vector<Value> reduce_columns(std::vector<Value> xs, std::span<const Value> inits, int64_t dim,
+                                  const RegionBody& body) {
+  const int64_t rank = xs[0].rank();
+  for (int64_t size; (size = xs[0].dim(static_cast<int>(dim))) > 1;) {
+    const int64_t length = std::min(size, kWindow);
+    Window window;
+    window.dimensions = window.strides = ones_but(rank, dim, length);
+    window.padding.assign(static_cast<size_t>(rank), {0, 0});
+    window.padding[static_cast<size_t>(dim)].second = (length - size % length) % length;
+    xs = reduce_window_many(xs, inits, window, body);
+  }
+  Dims shape = xs[0].dims();
+  shape.erase(shape.begin() + dim);
+  for (Value& x : xs) x = reshape(x, shape);
+  return xs;
+}
+
+Value reduce_in_steps(Value x, Value init, Dims dims, const Combine& combine) {
+  if (!x.builder().reduce_in_steps() || x.numel() < kLarge) return reduce(x, init, dims, combine);
+  std::sort(dims.begin(), dims.end());
+  const RegionBody body = [&](std::span<const Value> a) { return std::vector<Value>{combine(a[0], a[1])}; };
+  while (!dims.empty()) {
+    if (dims.back() == x.rank() - 1) {
+      x = reduce_trailing(x, init, dims, combine);
+    } else {
+      const int64_t last = dims.back();
+      int64_t first = last;
+      for (; !dims.empty() && dims.back() == first; --first) dims.pop_back();
+      ++first;
+      x = reduce_columns({joined(x, first, last)}, std::span<const Value>(&init, 1), first, body)[0];
     }
-    x = level[0];
+    if (!dims.empty()) x = apart(x);
   }
   return x;
 }
 
-Value reduce_folded(Value x, Value init, Dims dims, const Combine& combine) {
-  if (!x.builder().fold_reductions() || dims.size() < 2 || x.numel() < kLarge) return reduce(x, init, dims, combine);
-  merge_neighbours(x, dims);
-  std::vector<Value> tails;
-  // Outer dimensions first: the inner ones keep the vectors long.
-  for (const int64_t dim : dims) x = fold(x, dim, combine, tails);
-  Value result = reduce(x, init, dims, combine);
-  for (const Value& tail : tails) result = combine(result, reduce(tail, init, dims, combine));
-  return result;
-}
-
 }  // namespace
 
+std::vector<Value> reduce_dim(std::span<const Value> xs, std::span<const Value> inits, int64_t dim,
+                              const RegionBody& body) {
+  const bool columns = xs[0].builder().reduce_in_steps() && xs[0].numel() >= kLarge && dim != xs[0].rank() - 1;
+  return columns ? reduce_columns({xs.begin(), xs.end()}, inits, dim, body) : reduce_many(xs, inits, {dim}, body);
+}
+
 Value reduce_sum(Value x, const Dims& dims) {
-  return dims.empty() ? x : reduce_folded(x, constant(x.builder(), x.element(), 0), dims, add);
+  return dims.empty() ? x : reduce_in_steps(x, constant(x.builder(), x.element(), 0), dims, add);
 }
 Value reduce_product(Value x, const Dims& dims) {
-  return dims.empty() ? x : reduce_folded(x, constant(x.builder(), x.element(), 1), dims, multiply);
+  return dims.empty() ? x : reduce_in_steps(x, constant(x.builder(), x.element(), 1), dims, multiply);
 }
 Value reduce_max(Value x, const Dims& dims) {
-  return dims.empty() ? x : reduce_folded(x, lowest(x.builder(), x.element()), dims, maximum);
+  return dims.empty() ? x : reduce_in_steps(x, lowest(x.builder(), x.element()), dims, maximum);
 }
 Value reduce_min(Value x, const Dims& dims) {
-  return dims.empty() ? x : reduce_folded(x, highest(x.builder(), x.element()), dims, minimum);
+  return dims.empty() ? x : reduce_in_steps(x, highest(x.builder(), x.element()), dims, minimum);
 }
 Value reduce_and(Value x, const Dims& dims) {
-  return dims.empty() ? x : reduce_folded(x, constant(x.builder(), x.element(), true), dims, logical_and);
+  return dims.empty() ? x : reduce_in_steps(x, constant(x.builder(), x.element(), true), dims, logical_and);
 }
 Value reduce_or(Value x, const Dims& dims) {
-  return dims.empty() ? x : reduce_folded(x, constant(x.builder(), x.element(), false), dims, logical_or);
+  return dims.empty() ? x : reduce_in_steps(x, constant(x.builder(), x.element(), false), dims, logical_or);
 }
 
 }  // namespace torch_tpu::stablehlo

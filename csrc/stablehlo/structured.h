@@ -12,7 +12,10 @@ Value reduce(Value x, Value init, const Dims& dims, const Combine& combine);
 // Several arrays at once: the region gets (accumulators..., elements...), rank 0 each, and returns accumulators.
 std::vector<Value> reduce_many(std::span<const Value> xs, std::span<const Value> inits, const Dims& dims,
                                const RegionBody& body);
-// The usual reductions (reduce.cc), folded where the builder says so.
+// The same over one dimension, in steps where the builder says so (reduce.cc): `inits` change nothing.
+std::vector<Value> reduce_dim(std::span<const Value> xs, std::span<const Value> inits, int64_t dim,
+                              const RegionBody& body);
+// The usual reductions, in steps where the builder says so.
 Value reduce_sum(Value x, const Dims& dims);
 Value reduce_product(Value x, const Dims& dims);
 Value reduce_max(Value x, const Dims& dims);  // NaN wins
