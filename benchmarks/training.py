@@ -3,7 +3,7 @@
 python benchmarks/training.py --device strict fused cpu --json training.json
 
 `strict` and `fused` are the tpu device in these eager modes, `jax` is the same training written in JAX, exported to
-StableHLO and run on the same plugin (jax_models.py).
+StableHLO and run on the same plugin (jax_models.py), `inductor` is the CPU with the model under torch.compile.
 """
 
 import argparse
@@ -58,8 +58,10 @@ class Training:
         torch.manual_seed(0)
         model, self.loss, batch = build(args)
         self.mode = EAGER_MODES.get(place)
-        self.device = torch.device("tpu" if self.mode else place)
+        self.device = torch.device("tpu" if self.mode else "cpu" if place == "inductor" else place)
         self.model = model.to(self.device)
+        if place == "inductor":
+            self.model.compile()
         self.batch = [tensor.to(self.device) for tensor in batch]
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, fused=True)
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: 0.99**step)
@@ -152,7 +154,8 @@ def main():
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
     for device in args.device:
-        if not (has_jax() if device == "jax" else is_available("tpu" if device in EAGER_MODES else device)):
+        name = "tpu" if device in EAGER_MODES else "cpu" if device == "inductor" else device
+        if not (has_jax() if device == "jax" else is_available(name)):
             parser.error(f"{device} is not available here")
     if args.steps < 1:
         parser.error("--steps must be at least 1")
@@ -163,7 +166,9 @@ def main():
     for name, by_device in results.items():
         for device, r in by_device.items():
             times = [r[key] * 1e3 for key in ("first_step_s", "steady_best_s", "steady_median_s")]
-            counts = [None if device == "cpu" else r[key] for key in ("compiles", "compiles_after_step_3")]
+            counts = [
+                None if device in ("cpu", "inductor") else r[key] for key in ("compiles", "compiles_after_step_3")
+            ]
             rows.append([name, device, *times, *counts])
     print_table("Training steps", columns, rows)
     if args.json:
