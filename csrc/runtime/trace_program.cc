@@ -94,13 +94,25 @@ class TraceLowering {
     }
   }
 
+  // A program with a value that cannot fit fails when it runs, with all of its outputs. Op by op, only what depends on
+  // that value is lost.
+  static void check_size(const TensorType& type) {
+    const int64_t available = Session::get().total_memory(0);
+    const double bytes = static_cast<double>(type.numel()) * static_cast<double>(byte_size(type.element));
+    if (available > 0 && bytes > static_cast<double>(available))
+      throw std::runtime_error(to_string(type) + " is larger than the device's memory.");
+  }
+
   void emit(size_t i) {
     const Trace::Step& step = trace_.steps[i];
     StepEnvironment environment(trace_, step, values_, words_);
     Program scratch;
     EmittedCall call = emit_call(*step.program->recipe, Session::get().target(), module_, environment, scratch);
     auto next = static_cast<size_t>(step.first_value);
-    for (const StableValue& v : call.results) values_.at(next++) = v;
+    for (const StableValue& v : call.results) {
+      if (v.defined()) check_size(v.type());
+      values_.at(next++) = v;
+    }
     for (const auto& [tensor, v] : call.writes) {
       // What is written in place may stay in the memory of the array that was there at first.
       for (size_t k = 0; k < step.program->inputs.size(); ++k) {
