@@ -96,10 +96,9 @@ class TraceLowering {
 
   // A program with a value that cannot fit fails when it runs, with all of its outputs. Op by op, only what depends on
   // that value is lost.
-  static void check_size(const TensorType& type) {
-    const int64_t available = Session::get().total_memory(0);
+  void check_size(const TensorType& type) const {
     const double bytes = static_cast<double>(type.numel()) * static_cast<double>(byte_size(type.element));
-    if (available > 0 && bytes > static_cast<double>(available))
+    if (memory_ > 0 && bytes > static_cast<double>(memory_))
       throw std::runtime_error(to_string(type) + " is larger than the device's memory.");
   }
 
@@ -151,6 +150,7 @@ class TraceLowering {
   const Trace& trace_;
   const std::vector<bool>& donatable_;
   TraceProgram& program_;
+  const int64_t memory_ = Session::get().total_memory(0);  // bytes; 0 where it is not known
   Builder module_;
   StableValue words_;
   std::vector<bool> needed_;

@@ -59,22 +59,18 @@ Value reduce_trailing(Value x, Value init, Dims& dims, const Combine& combine) {
   return reduce_rows(joined(x, first, last), init, combine);
 }
 
-Dims ones_but(int64_t rank, int64_t dim, int64_t size) {
-  Dims dims(static_cast<size_t>(rank), 1);
-  dims[static_cast<size_t>(dim)] = size;
-  return dims;
-}
-
 // Reduces a dimension that is not the last one away.
 std::vector<Value> reduce_columns(std::vector<Value> xs, std::span<const Value> inits, int64_t dim,
                                   const RegionBody& body) {
-  const int64_t rank = xs[0].rank();
-  for (int64_t size; (size = xs[0].dim(static_cast<int>(dim))) > 1;) {
+  const auto d = static_cast<size_t>(dim);
+  for (int64_t size; (size = xs[0].dims()[d]) > 1;) {
     const int64_t length = std::min(size, kWindow);
     Window window;
-    window.dimensions = window.strides = ones_but(rank, dim, length);
-    window.padding.assign(static_cast<size_t>(rank), {0, 0});
-    window.padding[static_cast<size_t>(dim)].second = (length - size % length) % length;
+    window.dimensions.assign(xs[0].dims().size(), 1);
+    window.dimensions[d] = length;
+    window.strides = window.dimensions;
+    window.padding.assign(xs[0].dims().size(), {0, 0});
+    window.padding[d].second = (length - size % length) % length;
     xs = reduce_window_many(xs, inits, window, body);
   }
   Dims shape = xs[0].dims();
@@ -86,7 +82,6 @@ std::vector<Value> reduce_columns(std::vector<Value> xs, std::span<const Value> 
 Value reduce_in_steps(Value x, Value init, Dims dims, const Combine& combine) {
   if (!x.builder().reduce_in_steps() || x.numel() < kLarge) return reduce(x, init, dims, combine);
   std::sort(dims.begin(), dims.end());
-  const RegionBody body = [&](std::span<const Value> a) { return std::vector<Value>{combine(a[0], a[1])}; };
   while (!dims.empty()) {
     if (dims.back() == x.rank() - 1) {
       x = reduce_trailing(x, init, dims, combine);
@@ -95,7 +90,8 @@ Value reduce_in_steps(Value x, Value init, Dims dims, const Combine& combine) {
       int64_t first = last;
       for (; !dims.empty() && dims.back() == first; --first) dims.pop_back();
       ++first;
-      x = reduce_columns({joined(x, first, last)}, std::span<const Value>(&init, 1), first, body)[0];
+      x = reduce_columns({joined(x, first, last)}, std::span<const Value>(&init, 1), first,
+                         two_argument_body(combine))[0];
     }
     if (!dims.empty()) x = apart(x);
   }

@@ -18,10 +18,6 @@ std::vector<TensorType> scalars_of(std::span<const Value> xs) {
   return types;
 }
 
-RegionBody two_argument_body(const Combine& combine) {
-  return [&combine](std::span<const Value> a) { return std::vector<Value>{combine(a[0], a[1])}; };
-}
-
 std::string pairs_attribute(const std::vector<std::pair<int64_t, int64_t>>& pairs) {
   if (pairs.empty()) return "dense<> : tensor<0x2xi64>";
   std::string s = "dense<[";
@@ -59,6 +55,10 @@ int64_t window_result(int64_t size, int64_t window, int64_t stride, int64_t base
 }
 
 }  // namespace
+
+RegionBody two_argument_body(const Combine& combine) {
+  return [&combine](std::span<const Value> a) { return std::vector<Value>{combine(a[0], a[1])}; };
+}
 
 std::vector<Value> reduce_many(std::span<const Value> xs, std::span<const Value> inits, const Dims& dims,
                                const RegionBody& body) {

@@ -7,6 +7,8 @@
 
 namespace torch_tpu::stablehlo {
 
+// The region of a reduction of one array. `combine` must outlive it.
+RegionBody two_argument_body(const Combine& combine);
 // Reduces `dims` away. `combine` is associative; `init` is rank 0.
 Value reduce(Value x, Value init, const Dims& dims, const Combine& combine);
 // Several arrays at once: the region gets (accumulators..., elements...), rank 0 each, and returns accumulators.
