@@ -9,13 +9,16 @@ HOST_ARGUMENTS = {"tensor_split"}
 
 
 def spread(items, limit):
-    """At most `limit` of the items, evenly over the list: generators sort theirs by kind."""
+    """At most `limit` of the items, evenly over the list (generators sort theirs by kind); more include the fewer."""
     items = list(items)
     if not limit or len(items) <= limit:
         return items
-    if limit == 1:
-        return [items[len(items) // 2]]
-    return [items[round(i * (len(items) - 1) / (limit - 1))] for i in range(limit)]
+    last = len(items) - 1
+    chosen, parts = dict.fromkeys([len(items) // 2, 0, last]), 4
+    while len(chosen) < limit:
+        chosen |= dict.fromkeys(round(i * last / parts) for i in range(1, parts, 2))
+        parts *= 2
+    return [items[i] for i in sorted(list(chosen)[:limit])]
 
 
 def samples_of(op, dtype, limit, requires_grad=False):
