@@ -1,8 +1,8 @@
 #include "runtime/session.h"
 
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -27,8 +27,13 @@ PluginPaths& plugin_paths() {
 }
 
 std::atomic<Session*> current{nullptr};
-std::atomic<pid_t> owner{0};
+std::atomic<bool> forked{false};  // in a child of fork(), where `current` was taken away
 std::mutex start_mutex;
+
+// Instead of comparing process ids in each call: that is a system call, and a twentieth of an add.
+void take_from_child() {
+  if (current.exchange(nullptr)) forked.store(true);
+}
 
 // Instruction sets that a compiled CPU program may use. Part of the disk key: a home folder moves between machines.
 std::string cpu_features() {
@@ -65,23 +70,24 @@ int64_t virtual_devices() {
 
 void set_plugin_paths(PluginPaths paths) { plugin_paths() = std::move(paths); }
 
-bool Session::started() { return current.load(std::memory_order_acquire) != nullptr; }
+bool Session::started() { return current.load(std::memory_order_acquire) != nullptr || in_bad_fork(); }
 
-bool Session::in_bad_fork() { return started() && owner.load() != ::getpid(); }
+bool Session::in_bad_fork() { return forked.load(); }
 
 Session& Session::get() {
   Session* session = current.load(std::memory_order_acquire);
-  if (session && owner.load(std::memory_order_relaxed) == ::getpid()) [[likely]]
+  if (session) [[likely]]
     return *session;
-  std::lock_guard lock(start_mutex);
-  session = current.load(std::memory_order_acquire);
   if (in_bad_fork())
     throw std::runtime_error(
         "Cannot re-initialize the TPU backend in a forked subprocess. To use it with multiprocessing, you must use the "
         "'spawn' start method (torch.multiprocessing.set_start_method('spawn'))");
+  std::lock_guard lock(start_mutex);
+  session = current.load(std::memory_order_acquire);
   if (!session) {
+    static const int registered = ::pthread_atfork(nullptr, nullptr, take_from_child);
+    if (registered != 0) throw std::runtime_error("torch_tpu: pthread_atfork failed");
     session = new Session;  // never destroyed: buffers may outlive static destruction
-    owner.store(::getpid());
     current.store(session, std::memory_order_release);
   }
   return *session;
