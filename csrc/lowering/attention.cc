@@ -89,21 +89,37 @@ struct Attention {
 // e as [b, n, 1] against [b, n, m].
 Value along_rows(Value rows, Value like) { return broadcast_in_dim(rows, like.dims(), {0, 1}); }
 
+struct Softmax {
+  Value probabilities, logsumexp;
+};
+
+// Over the last dimension of [b, n, m]. A row without any key (all -inf) gives zeros, as CPU's kernels do: its maximum
+// is taken as 0.
+Softmax softmax(Value s) {
+  Value maximum_row = reduce_max(s, {2});
+  Value minus_infinity = lowest(s.builder(), s.element(), maximum_row.dims());
+  Value shift = select(equal(maximum_row, minus_infinity), constant_like(maximum_row, 0), maximum_row);
+  Value e = exponential(subtract(s, along_rows(shift, s)));
+  Value sum = reduce_sum(e, {2});
+  Value empty = equal(sum, constant_like(sum, 0));
+  return {divide(e, along_rows(select(empty, constant_like(sum, 1), sum), e)),
+          select(empty, minus_infinity, add(log(sum), shift))};
+}
+
+// From the logsumexp that the forward kept.
+Value probabilities(Op& op, Value s) {
+  Value lse = reshape(op.tensor("logsumexp", s.element()), {s.dims()[0], s.dims()[1]});
+  Value empty = equal(lse, lowest(op.builder(), s.element(), lse.dims()));
+  Value p = exponential(subtract(s, along_rows(select(empty, constant_like(lse, 0), lse), s)));
+  return select(along_rows(empty, p), constant_like(p, 0), p);
+}
+
 Results attention_forward(Op& op) {
   Builder& b = op.builder();
   Attention a(op);
   Dims out_dims = op.dims("query");
   out_dims.back() = a.value.dims().back();
-  Value s = a.scores();
-  // A row without any key (all -inf) gives zeros, as CPU's kernels do: its maximum is taken as 0.
-  Value maximum_row = reduce_max(s, {2});
-  Value minus_infinity = lowest(b, a.compute, maximum_row.dims());
-  Value shift = select(equal(maximum_row, minus_infinity), constant_like(maximum_row, 0), maximum_row);
-  Value e = exponential(subtract(s, along_rows(shift, s)));
-  Value sum = reduce_sum(e, {2});
-  Value empty = equal(sum, constant_like(sum, 0));
-  Value logsumexp = select(empty, minus_infinity, add(log(sum), shift));
-  Value p = divide(e, along_rows(select(empty, constant_like(sum, 1), sum), e));
+  auto [p, logsumexp] = softmax(a.scores());
   Value seed = constant(b, ElementType::kS64, 0), offset = seed;
   if (!op.scalar_equals("dropout_p", 0)) {
     Value state = op.context().random_state(a.random_blocks());
@@ -131,17 +147,15 @@ Value sum_to(Value x, const Dims& dims) {
 }
 
 Results attention_backward(Op& op) {
+  if (!op.has("grad_out")) return Results(4);  // nothing came back to out, so nothing goes on
   Attention a(op);
   const std::vector<bool>& mask = op.booleans("grad_input_mask");
   const ElementType t = a.query.element();
   Value grad_out = reshape(op.tensor("grad_out"), {a.batch * a.heads, a.q_length, a.value.dims().back()});
   Value out = reshape(op.tensor("out"), grad_out.dims());
   Value s = a.scores();
-  Value lse = reshape(op.tensor("logsumexp", a.compute), {a.batch * a.heads, a.q_length});
-  Value minus_infinity = lowest(op.builder(), a.compute, lse.dims());
-  Value empty = equal(lse, minus_infinity);
-  Value p = exponential(subtract(s, along_rows(select(empty, constant_like(lse, 0), lse), s)));
-  p = select(along_rows(empty, p), constant_like(p, 0), p);
+  // The schema's logsumexp is float32, too coarse for float64.
+  Value p = a.compute == ElementType::kF64 ? softmax(s).probabilities : probabilities(op, s);
 
   Value multiplier;
   Value dropped = p;
