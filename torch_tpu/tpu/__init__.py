@@ -121,6 +121,11 @@ class _Module(types.ModuleType):
     """Module attributes that read or set a setting."""
 
     @property
+    def _initialized(self) -> bool:
+        """What torch.utils.checkpoint asks before it keeps the generators' states for the second forward."""
+        return is_initialized()
+
+    @property
     def eager_mode(self) -> EagerMode:
         from torch_tpu.tpu import _modes
 

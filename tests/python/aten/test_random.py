@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 DRAWS = {
     "rand": lambda g: torch.rand(33, device="tpu", generator=g),
@@ -110,6 +111,17 @@ def test_fork_rng():
         torch.manual_seed(99)
         torch.rand(3, device="tpu")
     assert torch.equal(state, torch.tpu.get_rng_state())
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoint_drops_the_same_again(reentrant):
+    """torch.utils.checkpoint keeps a device's generator only where the device's module says that it is initialized."""
+    x = torch.ones(64, device="tpu", requires_grad=True)
+    y = checkpoint(lambda x: F.dropout(x, 0.5), x, use_reentrant=reentrant)
+    torch.rand(3, device="tpu")  # the state moves on before the second forward
+    y.sum().backward()
+    assert torch.equal(x.grad, y)
+    assert 0 < int((y == 0).sum()) < 64
 
 
 def test_state_advances_whatever_the_shape():
