@@ -19,7 +19,7 @@ BUILD ?= build
 TORCH ?= torch==2.13.0
 TORCH_INDEX ?=
 JOBS ?= $(shell nproc)
-PYTEST_ARGS ?= -n $(JOBS) --dist worksteal
+PYTEST_ARGS ?= -n $(JOBS) --dist worksteal --durations=25
 DEMO_ARGS ?=
 CONFORMANCE_ARGS ?=
 
