@@ -12,41 +12,70 @@ using namespace stablehlo;
 
 enum class Mode { kReflect, kReplicate };
 
+struct Range {
+  int64_t begin, end;
+  bool empty() const { return begin >= end; }
+  int64_t size() const { return std::max<int64_t>(end - begin, 0); }
+};
+
+// A dimension's result from position `all.begin` of the input to `all.end`: what lies before the input, in it, after
+// it. Where one end crops more than there is, the other's padding is all that is left.
+struct Padding {
+  Range all, before, inside, after;
+  Padding(int64_t size, int64_t low, int64_t high)
+      : all{-low, size + high},
+        before{all.begin, std::min<int64_t>(0, all.end)},
+        inside{std::max<int64_t>(0, all.begin), std::min(size, all.end)},
+        after{std::max(size, all.begin), all.end} {}
+};
+
+// The input's positions that a range outside it mirrors; they come in reverse.
+Range mirrored(const Range& outside, int64_t axis) {
+  return {2 * axis - outside.end + 1, 2 * axis - outside.begin + 1};
+}
+
 Value pad_dim(Value x, int64_t dim, int64_t low, int64_t high, Mode mode) {
   const int64_t size = x.dim(static_cast<int>(dim));
-  auto edge = [&](int64_t at, int64_t count) {
+  const Padding padding(size, low, high);
+  auto of = [&](const Range& r) { return slice_dim(x, dim, r.begin, r.end); };
+  auto outside = [&](const Range& r, int64_t edge) {
+    if (mode == Mode::kReflect) return reverse(of(mirrored(r, edge)), {dim});
     Dims dims = x.dims();
-    dims[static_cast<size_t>(dim)] = count;
-    return broadcast_in_dim(slice_dim(x, dim, at, at + 1), dims, all_dims(x.rank()));
+    dims[static_cast<size_t>(dim)] = r.size();
+    return broadcast_in_dim(of({edge, edge + 1}), dims, all_dims(x.rank()));
   };
   std::vector<Value> parts;
-  if (low > 0) parts.push_back(mode == Mode::kReflect ? reverse(slice_dim(x, dim, 1, low + 1), {dim}) : edge(0, low));
-  parts.push_back(slice_dim(x, dim, std::max<int64_t>(-low, 0), size + std::min<int64_t>(high, 0)));
-  if (high > 0)
-    parts.push_back(mode == Mode::kReflect ? reverse(slice_dim(x, dim, size - 1 - high, size - 1), {dim})
-                                           : edge(size - 1, high));
-  return concatenate(parts, dim);
+  if (!padding.before.empty()) parts.push_back(outside(padding.before, 0));
+  if (!padding.inside.empty()) parts.push_back(of(padding.inside));
+  if (!padding.after.empty()) parts.push_back(outside(padding.after, size - 1));
+  return parts.empty() ? of({0, 0}) : concatenate(parts, dim);
 }
 
 // The transpose: `size` is the dimension's size before padding.
 Value pad_dim_backward(Value grad, int64_t dim, int64_t low, int64_t high, int64_t size, Mode mode) {
-  const int64_t padded = grad.dim(static_cast<int>(dim));
+  const Padding padding(size, low, high);
   Value zero = constant(grad.builder(), grad.element(), 0);
-  // `part` at position `at` of the input.
-  auto place = [&](Value part, int64_t at) {
-    Dims before(grad.dims().size(), 0), after = before;
+  Dims dims = grad.dims();
+  dims[static_cast<size_t>(dim)] = size;
+  Value sum = broadcast_to(zero, dims);
+  auto add_at = [&](Value part, int64_t at) {
+    Dims before(dims.size(), 0), after = before;
     before[static_cast<size_t>(dim)] = at;
     after[static_cast<size_t>(dim)] = size - at - part.dim(static_cast<int>(dim));
-    return pad(part, zero, before, after);
+    sum = add(sum, pad(part, zero, before, after));
   };
-  Value sum = place(slice_dim(grad, dim, std::max<int64_t>(low, 0), padded - std::max<int64_t>(high, 0)),
-                    std::max<int64_t>(-low, 0));
-  auto fold = [&](Value part, int64_t reflected_at, int64_t edge) {
-    if (mode == Mode::kReflect) return place(reverse(part, {dim}), reflected_at);
-    return place(keep_dims(reduce_sum(part, {dim}), part.dims(), {dim}), edge);
+  auto of = [&](const Range& r) {
+    return slice_dim(grad, dim, r.begin - padding.all.begin, r.end - padding.all.begin);
   };
-  if (low > 0) sum = add(sum, fold(slice_dim(grad, dim, 0, low), 1, 0));
-  if (high > 0) sum = add(sum, fold(slice_dim(grad, dim, padded - high, padded), size - 1 - high, size - 1));
+  auto outside = [&](const Range& r, int64_t edge) {
+    if (r.empty()) return;
+    if (mode == Mode::kReflect) return add_at(reverse(of(r), {dim}), mirrored(r, edge).begin);
+    Value part = of(r);
+    add_at(keep_dims(reduce_sum(part, {dim}), part.dims(), {dim}), edge);
+  };
+  if (!padding.inside.empty()) add_at(of(padding.inside), padding.inside.begin);
+  outside(padding.before, 0);
+  outside(padding.after, size - 1);
   return sum;
 }
 
