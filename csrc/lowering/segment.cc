@@ -30,8 +30,8 @@ struct Segments {
 
 Segments segments_of(Op& op) {
   Builder& b = op.builder();
-  const bool by_length = op.has("lengths");
-  if (!by_length && !op.has("offsets")) throw CallError("segment_reduce(): Either lengths or offsets must be defined.");
+  const bool by_length = !op.has("offsets");  // which win
+  if (by_length && !op.has("lengths")) throw CallError("segment_reduce(): Either lengths or offsets must be defined.");
   const Dims& data = op.dims("data");
   Value given = op.tensor(by_length ? "lengths" : "offsets", ElementType::kS64);
   const int64_t axis = wrap_dim(op.integer("axis"), static_cast<int64_t>(data.size()));
