@@ -220,8 +220,16 @@ void launch(const pjrt::LoadedExecutable& executable, std::span<PJRT_Buffer* con
   }
   ++metrics().executions;
   try {
-    in_flight(device).add({pjrt::Event(session.client().api(), done), std::move(origin)});
+    in_flight(device).add({pjrt::Event(session.client().api(), done), origin});
   } catch (const pjrt::Error& e) {
+    if (origin) {
+      // What an earlier run took along with it is that run's.
+      try {
+        in_flight(device).wait();
+      } catch (const pjrt::Error& earlier) {
+        throw FailedRun(earlier.code(), earlier.what());
+      }
+    }
     throw FailedRun(e.code(), describe() + ": " + e.what());
   }
 }

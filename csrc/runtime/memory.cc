@@ -1,5 +1,6 @@
 #include "runtime/memory.h"
 
+#include "runtime/in_flight.h"
 #include "runtime/trace.h"
 
 namespace torch_tpu::runtime {
@@ -56,7 +57,13 @@ void DeviceBuffer::resolve() { trace_queue(device_).make(*this); }
 void DeviceBuffer::await() {
   if (ready_.load(std::memory_order_acquire)) return;
   buffer();  // while it is pending nobody knows who makes it
-  with_origin(origin_.get(), [&] { buffer_.ready_event().await(); });
+  try {
+    with_origin(origin_.get(), [&] { buffer_.ready_event().await(); });
+  } catch (const pjrt::Error&) {
+    // Made by one op of a trace that ran op by op: the run that failed names it, not those that it took along.
+    if (!origin_) in_flight(device_).wait();
+    throw;
+  }
   ready_.store(true, std::memory_order_release);
 }
 
