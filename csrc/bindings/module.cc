@@ -9,6 +9,7 @@
 #include "aten/settings.h"
 #include "bindings/inspection.h"
 #include "bindings/python_line.h"
+#include "pjrt/large_blocks.h"
 #include "pjrt/plugin.h"
 #include "runtime/compile_pool.h"
 #include "runtime/executor.h"
@@ -108,6 +109,7 @@ PYBIND11_MODULE(_C, m) {
     runtime::ProgramCache::instance().clear();
     runtime::TraceCache::instance().clear();
     runtime::clear_packed_cache();
+    pjrt::release_large_blocks();
   });
   m.def(
       "flush_step", [] { runtime::flush_traces(runtime::FlushReason::kStep); },

@@ -1,0 +1,88 @@
+#include "pjrt/large_blocks.h"
+
+#include "pjrt/imports.h"
+#include "pjrt/test_util.h"
+
+namespace torch_tpu::pjrt {
+namespace {
+
+using namespace testing;
+
+constexpr int64_t kBytes = 2 * kSmallestLargeBlock;
+
+Buffer block(int64_t bytes) {
+  Buffer b = cpu_client()->create_uninitialized_buffer(ElementType::kU8, std::vector<int64_t>{bytes}, device(0));
+  b.ready_event().await();
+  return b;
+}
+
+class LargeBlocks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!cpu_client()->can_create_uninitialized()) GTEST_SKIP() << "the plugin makes no uninitialized buffers";
+    ASSERT_TRUE(keep_large_blocks(cpu_client()->plugin()));
+    release_large_blocks();
+  }
+};
+
+TEST_F(LargeBlocks, AFreedBlockIsUsedAgain) {
+  const void* first = nullptr;
+  {
+    const Buffer b = block(kBytes);
+    first = b.unsafe_host_pointer();
+    EXPECT_EQ(large_block_stats().in_use, kBytes);
+  }
+  EXPECT_EQ(large_block_stats().in_use, 0);
+  EXPECT_EQ(large_block_stats().kept, kBytes);
+  const Buffer again = block(kBytes - 1000);
+  EXPECT_EQ(again.unsafe_host_pointer(), first);
+  EXPECT_EQ(large_block_stats().in_use, kBytes);
+  EXPECT_EQ(large_block_stats().kept, 0);
+}
+
+TEST_F(LargeBlocks, NotForMuchLessNorForMore) {
+  const void* first = nullptr;
+  {
+    const Buffer b = block(kBytes);
+    first = b.unsafe_host_pointer();
+  }
+  const Buffer less = block(kBytes / 2);
+  EXPECT_NE(less.unsafe_host_pointer(), first);
+  const Buffer more = block(kBytes + 4096);
+  EXPECT_NE(more.unsafe_host_pointer(), first);
+}
+
+TEST_F(LargeBlocks, NeverMoreThanWasOnceInUse) {
+  for (int64_t i = 0; i < 6; ++i) block(kBytes + i * kBytes / 2);  // none fits the next
+  const LargeBlockStats stats = large_block_stats();
+  EXPECT_LE(stats.in_use + stats.kept, stats.peak_in_use);
+}
+
+TEST_F(LargeBlocks, Release) {
+  block(kBytes);
+  EXPECT_EQ(release_large_blocks(), kBytes);
+  EXPECT_EQ(large_block_stats().kept, 0);
+  EXPECT_EQ(release_large_blocks(), 0);
+}
+
+TEST_F(LargeBlocks, SmallOnesAreNotTheirs) {
+  block(kSmallestLargeBlock / 2);
+  EXPECT_EQ(large_block_stats().kept, 0);
+}
+
+TEST_F(LargeBlocks, AFailedAllocationGivesBackWhatIsKept) {
+  block(kBytes);
+  EXPECT_THROW(block(int64_t{1} << 47), Error);
+  EXPECT_EQ(large_block_stats().kept, 0);
+  EXPECT_EQ(large_block_stats().in_use, 0);
+}
+
+TEST(Imports, AllOrNone) {
+  const Import imports[] = {{"free", nullptr}, {"no_such_function_anywhere", nullptr}};
+  EXPECT_FALSE(replace_imports(cpu_plugin_path(), imports));
+  EXPECT_EQ(download(upload({1, 2, 3}, {3})), (std::vector<float>{1, 2, 3}));  // free is what it was
+  EXPECT_FALSE(replace_imports("/no/such/library.so", {}));
+}
+
+}  // namespace
+}  // namespace torch_tpu::pjrt
