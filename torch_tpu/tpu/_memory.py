@@ -47,7 +47,7 @@ def mem_get_info(device=None) -> tuple[int, int]:
 
 
 def empty_cache() -> None:
-    """Drops compiled programs from memory (the disk cache keeps them), unused packed scalars and unused large blocks."""
+    """Drops compiled programs from memory (not from disk), unused packed scalars and unused large blocks."""
     _C.empty_cache()
 
 
