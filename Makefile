@@ -87,12 +87,11 @@ $(venv)/.gtest:
 	mkdir -p $(venv)
 	touch $@
 
-# Only the test executables and the torch-free core: the extension was built by the installation.
-test-cpp: $(venv)/.tools $(venv)/.gtest $(cpp_tests)
-	cmake -S . -B $(BUILD)/test-cpp -GNinja -DCMAKE_BUILD_TYPE=Release -DTORCH_TPU_BUILD_TESTS=ON \
-	  -DPython_EXECUTABLE=$(bin)/python -DCMAKE_MAKE_PROGRAM=$(bin)/ninja
-	cmake --build $(BUILD)/test-cpp --target torch_tpu_cpp_tests
-	ctest --test-dir $(BUILD)/test-cpp -j $(JOBS) --output-on-failure | tee $(BUILD)/ctest.log
+# In the folder of the installation, so that only the tests are left to compile.
+test-cpp: $(venv)/.installed $(venv)/.gtest $(cpp_tests)
+	cmake -S . -B $(BUILD)/wheel -DTORCH_TPU_BUILD_TESTS=ON
+	cmake --build $(BUILD)/wheel --target torch_tpu_cpp_tests
+	ctest --test-dir $(BUILD)/wheel -j $(JOBS) --output-on-failure | tee $(BUILD)/ctest.log
 
 # The pytest executable, not `python -m pytest`: that would put this folder, with its unbuilt package, on the path.
 test-python: $(venv)/.installed
