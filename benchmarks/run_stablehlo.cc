@@ -8,7 +8,7 @@
 // that it reads and writes. Then each line on stdin runs the module once, and is answered with the seconds of the run
 // and, where the last output is a f32 scalar, its value (else 0). The first FEEDBACK outputs are the next run's first
 // arguments; the module may take those, and only those, as donations. OPTIONS is a file with serialized compile
-// options; without it they are XLA's own, but for XNNPACK.
+// options of torch_tpu, whose way with large blocks comes with them; without it all is XLA's own, but for XNNPACK.
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -20,6 +20,7 @@
 #include "pjrt/client.h"
 #include "pjrt/compile_options.h"
 #include "pjrt/executable.h"
+#include "pjrt/large_blocks.h"
 
 namespace {
 
@@ -68,8 +69,10 @@ std::string default_options() {
 }
 
 void serve(const char* plugin_path, const char* module_path, const char* inputs_path, size_t feedback,
-           const std::string& options) {
-  const auto client = pjrt::Client::create(pjrt::Plugin::load(plugin_path), {{"cpu_device_count", int64_t{1}}});
+           const std::string& options, bool keep_blocks) {
+  const auto plugin = pjrt::Plugin::load(plugin_path);
+  const auto client = pjrt::Client::create(plugin, {{"cpu_device_count", int64_t{1}}});
+  if (keep_blocks) pjrt::keep_large_blocks(*plugin);
   const auto start = Clock::now();
   const auto executable = client->compile(contents(module_path), options);
   const double compile_seconds = seconds_since(start);
@@ -100,7 +103,8 @@ int main(int argc, char** argv) {
   if (argc != 5 && argc != 6)
     return std::fprintf(stderr, "usage: %s PLUGIN MODULE INPUTS FEEDBACK [OPTIONS]\n", argv[0]), 2;
   try {
-    serve(argv[1], argv[2], argv[3], std::stoul(argv[4]), argc > 5 ? contents(argv[5]) : default_options());
+    const bool ours = argc > 5;
+    serve(argv[1], argv[2], argv[3], std::stoul(argv[4]), ours ? contents(argv[5]) : default_options(), ours);
   } catch (const std::exception& e) {
     return std::fprintf(stderr, "%s\n", e.what()), 1;
   }
