@@ -31,6 +31,12 @@ Value float_unary(Op& op) {
   throw Unsupported("\"" + kernel + "\" not implemented for '" + name_of(t) + "'");
 }
 
+// Single calls are refused before they come here; those of a foreach are not.
+Value real_operand(Op& op, const char* kernel) {
+  if (is_complex(op.element("self"))) refuse(kernel, op.element("self"));
+  return float_operand(op);
+}
+
 // Integers pass unchanged; the CPU's kernels take neither bool nor complex numbers.
 template <Function F>
 Value rounding(Op& op) {
@@ -156,6 +162,13 @@ Value sign(Op& op) {
   return convert(greater(x, 0), t) - convert(less(x, 0), t);
 }
 
+Value sign_of_real(Op& op) {
+  if (is_complex(op.element("self")))
+    throw Unsupported(
+        "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.");
+  return sign(op);
+}
+
 Value signbit(Op& op) { return sign_bit(op.target(), op.tensor("self")); }
 Value isnan(Op& op) { return is_nan(op.tensor("self")); }
 Value isinf(Op& op) { return is_inf(op.tensor("self")); }
@@ -211,7 +224,12 @@ Value entropy(Value x) {
   return select(is_nan(x), x, result);
 }
 
-Value erfc(Value x) { return stablehlo::erfc(x); }
+Value erf(Op& op) { return stablehlo::erf(real_operand(op, "erf_vml_cpu")); }
+Value erfc(Op& op) { return stablehlo::erfc(real_operand(op, "erfc_vml_cpu")); }
+Value lgamma(Op& op) {
+  Value x = real_operand(op, "lgamma_vml_cpu");
+  return stablehlo::lgamma(convert(x, special_type(op.target(), x.element())));
+}
 Value erfinv(Value x) {
   Value magnitude = abs(x);
   Value edge = select(less(x, 0), constant_like(x, -kInf), constant_like(x, kInf));
@@ -307,10 +325,10 @@ void register_pointwise_unary(Registry& r) {
   r.add("rsqrt", float_unary<reciprocal_sqrt>);
   r.add("reciprocal", float_unary<reciprocal>);
   r.add("sigmoid", float_unary<stablehlo::logistic>);
-  r.add("erf", float_unary<stablehlo::erf>);
-  r.add("erfc", float_unary<erfc>);
+  r.add("erf", erf);
+  r.add("erfc", erfc);
   r.add("erfinv", float_unary<erfinv>);
-  r.add("lgamma", precise_unary<stablehlo::lgamma>);
+  r.add("lgamma", lgamma);
   r.add("digamma", digamma);
   r.add("polygamma", polygamma);
   r.add("logit", logit);
@@ -320,7 +338,7 @@ void register_pointwise_unary(Registry& r) {
   r.add("round.decimals", round_decimals);
   r.add("trunc", rounding<truncate>);
   r.add("frac", frac);
-  r.add("sign", sign);
+  r.add("sign", sign_of_real);
   r.add("sgn", sign);
   r.add("signbit", signbit);
   r.add("isnan", isnan);
