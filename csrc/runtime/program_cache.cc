@@ -57,7 +57,8 @@ std::shared_ptr<const Program> ProgramCache::insert(uint64_t hash, std::shared_p
   if (slots_[i].program) return slots_[i].program;
   program->last_use = ++now_;
   if (size_ >= max_size_) {
-    dropped = drop_oldest();
+    // An eighth at once: the table is built anew each time.
+    dropped = drop_oldest(std::max<size_t>(1, max_size_ / 8));
     i = probe(program->key.data(), program->key.size(), hash);
   }
   if (2 * (size_ + 1) > slots_.size()) {
@@ -72,12 +73,11 @@ std::shared_ptr<const Program> ProgramCache::insert(uint64_t hash, std::shared_p
   return slots_[i].program;
 }
 
-std::vector<ProgramCache::Slot> ProgramCache::drop_oldest() {
+std::vector<ProgramCache::Slot> ProgramCache::drop_oldest(size_t excess) {
   std::vector<Slot> all;
   for (Slot& s : slots_)
     if (s.program) all.push_back(std::move(s));
-  // An eighth at once: the table is built anew each time.
-  const size_t excess = std::min(all.size(), std::max<size_t>(1, max_size_ / 8));
+  excess = std::min(all.size(), excess);
   const auto kept = all.begin() + static_cast<std::ptrdiff_t>(excess);
   std::nth_element(all.begin(), kept, all.end(), [](const Slot& a, const Slot& b) {
     return a.program->last_use.load(std::memory_order_relaxed) < b.program->last_use.load(std::memory_order_relaxed);
@@ -96,6 +96,12 @@ int64_t ProgramCache::bytes() const {
   for (const Slot& s : slots_)
     if (s.program) total += s.program->executable_bytes.load(std::memory_order_relaxed);
   return total;
+}
+
+void ProgramCache::drop_half() {
+  std::vector<Slot> dropped;  // goes after the lock
+  std::unique_lock lock(mutex_);
+  dropped = drop_oldest((size_ + 1) / 2);
 }
 
 void ProgramCache::clear() {

@@ -25,6 +25,8 @@ class ProgramCache {
   // Keeps the program that came first when two threads built one.
   std::shared_ptr<const Program> insert(uint64_t hash, std::shared_ptr<const Program> program);
   void clear();
+  // Drops the half that was not used for longest.
+  void drop_half();
   size_t size() const;
   // Of the executables.
   int64_t bytes() const;
@@ -37,7 +39,7 @@ class ProgramCache {
   size_t probe(const uint64_t* key, size_t n, uint64_t hash) const;
   size_t probe(const Slot& slot) const { return probe(slot.program->key.data(), slot.program->key.size(), slot.hash); }
   // Takes what was not used for longest out of the table, so that it may go without the lock.
-  std::vector<Slot> drop_oldest();
+  std::vector<Slot> drop_oldest(size_t excess);
 
   mutable std::shared_mutex mutex_;
   std::vector<Slot> slots_{1024};  // open addressing, a power of two, at most half full

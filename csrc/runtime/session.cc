@@ -15,6 +15,7 @@
 #include "pjrt/executable.h"
 #include "pjrt/large_blocks.h"
 #include "runtime/log.h"
+#include "runtime/memory_maps.h"
 #include "runtime/metrics.h"
 
 namespace torch_tpu::runtime {
@@ -185,6 +186,12 @@ CompiledProgram Session::load(const std::string& key) {
 }
 
 CompiledProgram Session::compile(const std::string& module_text, bool allow_excess_precision) {
+  CompiledProgram made = load_or_compile(module_text, allow_excess_precision);
+  if (target_.is_cpu()) stay_below_map_limit(made.bytes);
+  return made;
+}
+
+CompiledProgram Session::load_or_compile(const std::string& module_text, bool allow_excess_precision) {
   const std::string options = compile_options(target_, allow_excess_precision);
   const std::string key = fingerprint_ + "options " + options + "\n" + module_text;
   if (CompiledProgram found = load(key); found.executable) return found;
@@ -200,7 +207,7 @@ CompiledProgram Session::compile(const std::string& module_text, bool allow_exce
     // Plugins that do not have XNNPACK, or no longer, refuse to be told not to use it.
     if (std::string_view(e.what()).find(kXnnpackOption) == std::string_view::npos) throw;
     if (!has_xnnpack_option.exchange(false)) throw;
-    return compile(module_text, allow_excess_precision);
+    return load_or_compile(module_text, allow_excess_precision);
   }
   metrics().compile_nanoseconds += (clock::now() - start).count();
   ++metrics().compiles;

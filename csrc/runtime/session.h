@@ -56,6 +56,7 @@ class Session {
 
  private:
   Session();
+  CompiledProgram load_or_compile(const std::string& module_text, bool allow_excess_precision);
   CompiledProgram load(const std::string& key);  // null where the disk has none
   std::shared_ptr<pjrt::Client> client_;
   lowering::Target target_;

@@ -335,7 +335,7 @@ std::shared_ptr<TraceProgram> TraceCache::find_or_add(std::vector<uint64_t> key,
     it->second->last_use = now_;
     return it->second;
   }
-  if (programs_.size() >= max_size_) drop_oldest(&dropped);
+  if (programs_.size() >= max_size_) drop_oldest(std::max(programs_.size() - max_size_ + 1, max_size_ / 8), &dropped);
   auto program = std::make_shared<TraceProgram>();
   program->key = std::move(key);
   program->last_use = now_;
@@ -344,11 +344,17 @@ std::shared_ptr<TraceProgram> TraceCache::find_or_add(std::vector<uint64_t> key,
   return program;
 }
 
-void TraceCache::drop_oldest(std::vector<Programs::node_type>* dropped) {
+void TraceCache::drop_half() {
+  std::vector<Programs::node_type> dropped;  // goes after the lock
+  std::lock_guard lock(mutex_);
+  drop_oldest((programs_.size() + 1) / 2, &dropped);
+}
+
+void TraceCache::drop_oldest(size_t excess, std::vector<Programs::node_type>* dropped) {
   std::vector<Programs::iterator> ready;  // what is being compiled would only be compiled again
   for (auto it = programs_.begin(); it != programs_.end(); ++it)
     if (it->second->state.load(std::memory_order_acquire) != TraceProgram::State::kCompiling) ready.push_back(it);
-  const size_t excess = std::min(ready.size(), std::max(programs_.size() - max_size_ + 1, max_size_ / 8));
+  excess = std::min(ready.size(), excess);
   std::partial_sort(ready.begin(), ready.begin() + static_cast<std::ptrdiff_t>(excess), ready.end(),
                     [](const auto& a, const auto& b) { return a->second->last_use < b->second->last_use; });
   for (size_t i = 0; i < excess; ++i) dropped->push_back(programs_.extract(ready[i]));

@@ -109,13 +109,15 @@ class TraceCache {
   // `*fresh`: the caller has to compile it.
   std::shared_ptr<TraceProgram> find_or_add(std::vector<uint64_t> key, bool* fresh);
   void clear();
+  // Drops the half that was not used for longest.
+  void drop_half();
   size_t size() const;
   // Of the executables.
   int64_t bytes() const;
 
  private:
   using Programs = std::unordered_multimap<uint64_t, std::shared_ptr<TraceProgram>>;
-  void drop_oldest(std::vector<Programs::node_type>* dropped);
+  void drop_oldest(size_t excess, std::vector<Programs::node_type>* dropped);
 
   mutable std::mutex mutex_;
   Programs programs_;

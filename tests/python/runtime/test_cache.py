@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,11 @@ assert y.tolist() == [27, 33, 39, 45], y
 assert z.shape == (4, 4)
 print(json.dumps(torch.tpu.metrics()))
 """
+
+
+def _map_limit():
+    limit = pathlib.Path("/proc/sys/vm/max_map_count")
+    return int(limit.read_text()) if limit.exists() else sys.maxsize
 
 
 def metrics_of(folder, code=SNIPPET, **env):
@@ -235,3 +241,27 @@ def test_memory_cache_tells_similar_calls_apart():
     }
     for name, (actual, expected) in results.items():
         torch.testing.assert_close(actual.cpu(), expected, rtol=0, atol=0, msg=name)
+
+
+@pytest.mark.skipif(_map_limit() > 200_000, reason="takes too long to fill")
+def test_memory_maps_run_short():
+    """XLA's CPU compiler ends the process when the kernel has no memory map left: programs go before that."""
+    done = run_python(
+        """
+        import mmap, torch
+        def maps():
+            return sum(1 for _ in open("/proc/self/maps"))
+        def program(size):
+            tensors = [torch.ones(size, i).to("tpu") for i in range(1, 200)]
+            return [y.cpu().sum().item() for y in torch._foreach_add(tensors, 1)[:3]]
+        one = torch.ones(1, device="tpu") + 1
+        limit = int(open("/proc/sys/vm/max_map_count").read())
+        protections = (mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE)  # neighbours of one kind would be one map
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        held = [mmap.mmap(-1, 4096, flags, protections[i % 2]) for i in range(limit * 3 // 4 - maps())]
+        for size in (1, 2, 3):
+            assert program(size) == [2 * size, 4 * size, 6 * size]
+        print(torch.tpu.metrics()["programs_dropped"] > 0, maps() < limit * 0.8)
+        """
+    )
+    assert done.stdout.split() == ["True", "True"]
