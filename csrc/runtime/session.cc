@@ -118,7 +118,15 @@ Session::Session() {
   // XLA's CPU plugins make several devices unless told otherwise; other plugins do not know the option.
   const int64_t wanted = virtual_devices();
   if (wanted > 0 || choice.path == plugin_paths().xla_cpu) options["cpu_device_count"] = std::max<int64_t>(wanted, 1);
-  client_ = pjrt::Client::create(plugin, options);
+  try {
+    client_ = pjrt::Client::create(plugin, options);
+  } catch (const pjrt::Error& e) {
+    const bool is_named = std::getenv("TPU_LIBRARY_PATH") != nullptr;
+    throw pjrt::Error(e.code(), std::string(e.what()) + ". The plugin: " + choice.reason +
+                                    (is_named ? ", which importing JAX sets too; without it the choice is by the "
+                                                "hardware that is there"
+                                              : ""));
+  }
   target_.platform =
       client_->platform_name() == "tpu" ? lowering::Target::Platform::kTpu : lowering::Target::Platform::kCpu;
   const bool keeps_blocks = target_.is_cpu() && pjrt::keep_large_blocks(*plugin);

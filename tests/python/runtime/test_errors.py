@@ -1,5 +1,8 @@
 """Errors say what happened, have CPU's types, and leave process and tensors usable."""
 
+import importlib.util
+import pathlib
+
 import pytest
 import torch
 from harness import agree, run_python
@@ -153,3 +156,15 @@ def test_files_that_are_no_plugins(tmp_path):
     library = torch._C.__file__
     done = run_python("import torch; torch.ones(1, device='tpu')", check=False, TPU_LIBRARY_PATH=library)
     assert done.returncode == 1 and "is no PJRT plugin" in done.stderr and "pip install" in done.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed")
+def test_a_named_plugin_without_its_hardware():
+    """What `import jax` does to a machine without TPUs where libtpu is installed."""
+    path = str(pathlib.Path(importlib.util.find_spec("libtpu").origin).with_name("libtpu.so"))
+    done = run_python(
+        'import torch; torch.ones(1, device="tpu")', check=False, TPU_LIBRARY_PATH=path, TPU_SKIP_MDS_QUERY=1
+    )
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("RuntimeError: creating a client of") and "importing JAX sets" in last, last
