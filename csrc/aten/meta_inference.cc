@@ -89,21 +89,10 @@ void set_cpu_fft_strides(const std::string& name, at::ArrayRef<c10::IValue> argu
   result.strides = transform_strides(strides, result.sizes, dims);
 }
 
-// PyTorch's meta kernel counts the lengths, where the CPU's goes by the offsets.
-bool has_lengths_and_offsets(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) {
-  const auto defined = [](const c10::IValue& v) { return v.isTensor() && v.toTensor().defined(); };
-  return op.schema().name() == "aten::segment_reduce" && defined(arguments[2]) && defined(arguments[4]);
-}
-
 }  // namespace
 
 std::vector<MetaResult> infer_results(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) {
   if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) return {};
-  if (has_lengths_and_offsets(op, arguments)) {
-    std::vector<c10::IValue> by_offsets = arguments.vec();
-    by_offsets[2] = c10::IValue();
-    return infer_results(op, by_offsets);
-  }
   check_inputs(op, arguments);
   torch::jit::Stack stack;
   const auto call = [&](bool all) {

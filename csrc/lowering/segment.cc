@@ -162,7 +162,8 @@ Value segment_reduce_backward(Op& op) {
 }  // namespace
 
 void register_segment(Registry& r) {
-  r.add("segment_reduce", segment_reduce);
+  // PyTorch's meta kernel counts the lengths, where the CPU's kernel goes by the offsets.
+  r.add("segment_reduce", segment_reduce).own_results();
   r.add("_segment_reduce_backward", segment_reduce_backward);
 }
 
