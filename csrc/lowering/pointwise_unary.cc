@@ -32,9 +32,14 @@ Value float_unary(Op& op) {
 }
 
 // Single calls are refused before they come here; those of a foreach are not.
-Value real_operand(Op& op, const char* kernel) {
-  if (is_complex(op.element("self"))) refuse(kernel, op.element("self"));
+Value real_operand(Op& op) {
+  if (is_complex(op.element("self"))) refuse(op.name() + "_vml_cpu", op.element("self"));
   return float_operand(op);
+}
+
+template <Function F>
+Value real_unary(Op& op) {
+  return F(real_operand(op));
 }
 
 // Integers pass unchanged; the CPU's kernels take neither bool nor complex numbers.
@@ -224,10 +229,9 @@ Value entropy(Value x) {
   return select(is_nan(x), x, result);
 }
 
-Value erf(Op& op) { return stablehlo::erf(real_operand(op, "erf_vml_cpu")); }
-Value erfc(Op& op) { return stablehlo::erfc(real_operand(op, "erfc_vml_cpu")); }
+Value erfc(Value x) { return stablehlo::erfc(x); }
 Value lgamma(Op& op) {
-  Value x = real_operand(op, "lgamma_vml_cpu");
+  Value x = real_operand(op);
   return stablehlo::lgamma(convert(x, special_type(op.target(), x.element())));
 }
 Value erfinv(Value x) {
@@ -325,8 +329,8 @@ void register_pointwise_unary(Registry& r) {
   r.add("rsqrt", float_unary<reciprocal_sqrt>);
   r.add("reciprocal", float_unary<reciprocal>);
   r.add("sigmoid", float_unary<stablehlo::logistic>);
-  r.add("erf", erf);
-  r.add("erfc", erfc);
+  r.add("erf", real_unary<stablehlo::erf>);
+  r.add("erfc", real_unary<erfc>);
   r.add("erfinv", float_unary<erfinv>);
   r.add("lgamma", lgamma);
   r.add("digamma", digamma);
