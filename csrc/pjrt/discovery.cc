@@ -65,7 +65,7 @@ PluginChoice choose_plugin(const std::string& xla_cpu_path, const std::string& l
       throw PluginError("TPU_LIBRARY_PATH names '" + std::string(named) +
                         "', which does not exist. Correct it or unset it; `pip install libtpu` gives TPU's plugin.");
     }
-    return {named, "named by TPU_LIBRARY_PATH", ""};
+    return {named, "named by TPU_LIBRARY_PATH", "", /*is_named=*/true};
   }
 
   PluginChoice choice;

@@ -7,8 +7,9 @@ namespace torch_tpu::pjrt {
 
 struct PluginChoice {
   std::string path;
-  std::string reason;   // why this one, for logs and torch.tpu's environment report
-  std::string warning;  // not empty when the choice is likely not what the user wants
+  std::string reason;     // why this one, for logs and torch.tpu's environment report
+  std::string warning;    // not empty when the choice is likely not what the user wants
+  bool is_named = false;  // by TPU_LIBRARY_PATH
 };
 
 // True when this machine has TPU chips: a PCI device of Google that is no network or storage device, or /dev/accelN.

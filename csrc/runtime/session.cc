@@ -121,11 +121,11 @@ Session::Session() {
   try {
     client_ = pjrt::Client::create(plugin, options);
   } catch (const pjrt::Error& e) {
-    const bool is_named = std::getenv("TPU_LIBRARY_PATH") != nullptr;
-    throw pjrt::Error(e.code(), std::string(e.what()) + ". The plugin: " + choice.reason +
-                                    (is_named ? ", which importing JAX sets too; without it the choice is by the "
-                                                "hardware that is there"
-                                              : ""));
+    throw pjrt::Error(e.code(),
+                      std::string(e.what()) + ". The plugin: " + choice.reason +
+                          (choice.is_named ? ", which importing JAX sets too; without it the choice is by the "
+                                             "hardware that is there"
+                                           : ""));
   }
   target_.platform =
       client_->platform_name() == "tpu" ? lowering::Target::Platform::kTpu : lowering::Target::Platform::kCpu;
