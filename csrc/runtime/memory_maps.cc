@@ -16,8 +16,7 @@ namespace {
 // Counting takes milliseconds. A map comes with at least a kilobyte of program: this is a sixtieth of the usual limit.
 constexpr int64_t kBytesBetweenCounts = int64_t{1} << 20;
 
-}  // namespace
-
+// Of this process; -1 where the system does not say.
 int64_t count_memory_maps() {
   std::ifstream maps("/proc/self/maps");
   if (!maps) return -1;
@@ -32,6 +31,8 @@ int64_t memory_map_limit() {
   }();
   return limit;
 }
+
+}  // namespace
 
 void stay_below_map_limit(int64_t bytes) {
   static std::atomic<int64_t> since_count{0};

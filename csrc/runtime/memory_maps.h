@@ -6,9 +6,6 @@
 
 namespace torch_tpu::runtime {
 
-int64_t count_memory_maps();  // of this process; -1 where the system does not say
-int64_t memory_map_limit();
-
 // To be told of each program of `bytes` that was made. Past three quarters of the limit the programs that were not used
 // for longest are dropped from memory.
 void stay_below_map_limit(int64_t bytes);
