@@ -65,6 +65,12 @@ class Program {
   bool has_bounds_flag = false;  // the last output, a byte: 0 or a lowering::Fault
   int64_t random_blocks = 0;
   int num_outputs = 0;
+  // Outputs that are arrays of tensors.
+  size_t num_products() const {
+    size_t n = writes.size();
+    for (const Result& r : results) n += r.defined;
+    return n;
+  }
   bool allow_excess_precision = false;
 
   // ProgramCache's.

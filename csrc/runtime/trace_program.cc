@@ -5,159 +5,14 @@
 
 #include "runtime/executor.h"
 #include "runtime/log.h"
-#include "runtime/lower.h"
 #include "runtime/metrics.h"
 #include "runtime/module_record.h"
 #include "runtime/program_cache.h"
 #include "runtime/session.h"
-#include "stablehlo/shape.h"
+#include "runtime/trace_lowering.h"
 
 namespace torch_tpu::runtime {
 namespace {
-using stablehlo::Builder;
-using stablehlo::TensorType;
-using StableValue = stablehlo::Value;
-
-size_t num_products(const Program& p) {
-  size_t n = p.writes.size();
-  for (const Program::Result& r : p.results) n += r.defined;
-  return n;
-}
-
-// One call of a trace: its arrays are values of the trace.
-class StepEnvironment final : public Environment {
- public:
-  StepEnvironment(const Trace& trace, const Trace::Step& step, const std::vector<StableValue>& values,
-                  StableValue words)
-      : trace_(trace), step_(step), values_(values), words_(words) {}
-
-  StableValue array(int index, const TensorType& type) override {
-    const int number = trace_.operands.at(static_cast<size_t>(step_.first_operand + index));
-    const StableValue value = values_.at(static_cast<size_t>(number));
-    if (value.type() == type) return value;
-    // A storage may see its array with other dims: the elements are the same, in the same order.
-    return stablehlo::reshape(value, type.dims);
-  }
-  StableValue words(int first, int count) override {
-    return stablehlo::slice(words_, {step_.first_word + first}, {step_.first_word + first + count});
-  }
-
- private:
-  const Trace& trace_;
-  const Trace::Step& step_;
-  const std::vector<StableValue>& values_;
-  StableValue words_;
-};
-
-class TraceLowering {
- public:
-  TraceLowering(const Trace& trace, const std::vector<bool>& donatable, TraceProgram& program)
-      : trace_(trace), donatable_(donatable), program_(program) {}
-
-  std::string lower() {
-    find_needed();
-    values_.resize(trace_.values.size());
-    origin_.assign(trace_.values.size(), -1);
-    for (size_t i = 0; i < trace_.values.size(); ++i) {
-      const int input = trace_.values[i].input;
-      if (input < 0) continue;
-      const Program::Input& type = *trace_.inputs[static_cast<size_t>(input)].type;
-      values_[i] = module_.parameter({type.element, type.dims});
-      origin_[i] = input;
-    }
-    if (!trace_.words.empty())
-      words_ = module_.parameter({ElementType::kU32, {static_cast<int64_t>(trace_.words.size())}});
-    for (size_t i = 0; i < trace_.steps.size(); ++i)
-      if (needed_[i]) emit(i);
-    std::vector<StableValue> outputs;
-    for (const int number : program_.outputs) outputs.push_back(values_[static_cast<size_t>(number)]);
-    donate();
-    outputs.insert(outputs.end(), flags_.begin(), flags_.end());
-    return module_.finish(outputs);
-  }
-
- private:
-  // Calls that no output and no bounds flag depends on are left out.
-  void find_needed() {
-    std::vector<bool> value_needed(trace_.values.size(), false);
-    for (const int number : program_.outputs) value_needed[static_cast<size_t>(number)] = true;
-    needed_.assign(trace_.steps.size(), false);
-    for (size_t i = trace_.steps.size(); i-- > 0;) {
-      const Trace::Step& step = trace_.steps[i];
-      bool needed = step.program->has_bounds_flag;
-      for (size_t k = 0; k < num_products(*step.program); ++k)
-        needed = needed || value_needed[static_cast<size_t>(step.first_value) + k];
-      needed_[i] = needed;
-      if (!needed) continue;
-      for (size_t k = 0; k < step.program->inputs.size(); ++k)
-        value_needed[static_cast<size_t>(trace_.operands[static_cast<size_t>(step.first_operand) + k])] = true;
-    }
-  }
-
-  // A program with a value that cannot fit fails when it runs, with all of its outputs. Op by op, only what depends on
-  // that value is lost.
-  void check_size(const TensorType& type) const {
-    const double bytes = static_cast<double>(type.numel()) * static_cast<double>(byte_size(type.element));
-    if (memory_ > 0 && bytes > static_cast<double>(memory_))
-      throw std::runtime_error(to_string(type) + " is larger than the device's memory.");
-  }
-
-  void emit(size_t i) {
-    const Trace::Step& step = trace_.steps[i];
-    StepEnvironment environment(trace_, step, values_, words_);
-    Program scratch;
-    EmittedCall call = emit_call(*step.program->recipe, Session::get().target(), module_, environment, scratch);
-    auto next = static_cast<size_t>(step.first_value);
-    for (const StableValue& v : call.results) {
-      if (v.defined()) check_size(v.type());
-      values_.at(next++) = v;
-    }
-    for (const auto& [tensor, v] : call.writes) {
-      // What is written in place may stay in the memory of the array that was there at first.
-      for (size_t k = 0; k < step.program->inputs.size(); ++k) {
-        if (step.program->inputs[k].tensor != tensor) continue;
-        const int operand = trace_.operands[static_cast<size_t>(step.first_operand) + k];
-        origin_[next] = origin_[static_cast<size_t>(operand)];
-      }
-      values_.at(next++) = v;
-    }
-    if (!call.fault.defined()) return;
-    flags_.push_back(call.fault);
-    program_.flagged_steps.push_back(static_cast<int>(i));
-  }
-
-  // Pairs inputs that die with outputs of the same type: first with what replaces them in place, then with any.
-  void donate() {
-    std::vector<bool> taken(trace_.inputs.size(), false), placed(program_.outputs.size(), false);
-    const auto type_of = [&](size_t input) {
-      const Program::Input& type = *trace_.inputs[input].type;
-      return TensorType{type.element, type.dims};
-    };
-    const auto try_alias = [&](size_t input, size_t output) {
-      if (taken[input] || placed[output] || !donatable_[input]) return;
-      if (values_[static_cast<size_t>(program_.outputs[output])].type() != type_of(input)) return;
-      module_.alias_parameter(static_cast<int>(input), static_cast<int>(output));
-      taken[input] = placed[output] = true;
-    };
-    for (size_t k = 0; k < program_.outputs.size(); ++k) {
-      const int origin = origin_[static_cast<size_t>(program_.outputs[k])];
-      if (origin >= 0) try_alias(static_cast<size_t>(origin), k);
-    }
-    for (size_t input = 0; input < trace_.inputs.size(); ++input)
-      for (size_t k = 0; k < program_.outputs.size() && donatable_[input] && !taken[input]; ++k) try_alias(input, k);
-  }
-
-  const Trace& trace_;
-  const std::vector<bool>& donatable_;
-  TraceProgram& program_;
-  const int64_t memory_ = Session::get().total_memory(0);  // bytes; 0 where it is not known
-  Builder module_;
-  StableValue words_;
-  std::vector<bool> needed_;
-  std::vector<StableValue> values_, flags_;
-  std::vector<int> origin_;  // by value: the input whose memory it may stay in
-};
-
 // Op by op, each with its own program. Nothing is donated; what depends on an op that fails has its error.
 class Replay {
  public:
@@ -176,7 +31,7 @@ class Replay {
           failure = std::current_exception();
         }
       }
-      for (size_t k = 0; k < num_products(*trace_.steps[i].program); ++k)
+      for (size_t k = 0; k < trace_.steps[i].program->num_products(); ++k)
         values_[static_cast<size_t>(trace_.steps[i].first_value) + k].failure = failure;
     }
     for (const int number : program.outputs) {
@@ -236,7 +91,7 @@ class Replay {
     for (PJRT_Buffer* b : outputs) made.emplace_back(api, b);
     if (wait_ && !made.empty()) with_origin(origin.get(), [&] { made.front().ready_event().await(); });
     size_t next = 0;
-    for (; next < num_products(p); ++next)
+    for (; next < p.num_products(); ++next)
       values_[static_cast<size_t>(step.first_value) + next].buffer = std::move(made[next]);
     if (p.has_bounds_flag)
       results_.flags.emplace_back(static_cast<int>(i), BufferRef(new DeviceBuffer(std::move(made[next]), 1, device_)));
@@ -248,6 +103,31 @@ class Replay {
   std::vector<Value> values_;
   TraceResults results_;
 };
+
+// Fills `made`, by value number, and the flags of `results`.
+void run_part(const Trace& trace, const TracePart& part, const BufferRef& words, int device,
+              std::vector<pjrt::Buffer>& made, TraceResults& results) {
+  const PJRT_Api* api = Session::get().client().api();
+  std::vector<PJRT_Buffer*> args;
+  args.reserve(part.inputs.size() + 1);
+  for (const int number : part.inputs) {
+    const int input = trace.values[static_cast<size_t>(number)].input;
+    args.push_back(input >= 0 ? trace.inputs[static_cast<size_t>(input)].buffer->get()
+                              : made[static_cast<size_t>(number)].get());
+  }
+  if (part.takes_words) args.push_back(words->get());
+  std::vector<PJRT_Buffer*> outputs(part.outputs.size() + part.flagged_steps.size());
+  try {
+    launch(*part.executable, results.origin, args, {}, device, outputs);
+  } catch (const FailedRun&) {
+    for (PJRT_Buffer* b : outputs) pjrt::Buffer(api, b).reset();
+    throw;
+  }
+  size_t next = 0;
+  for (const int number : part.outputs) made[static_cast<size_t>(number)] = pjrt::Buffer(api, outputs[next++]);
+  for (const int step : part.flagged_steps)
+    results.flags.emplace_back(step, BufferRef(new DeviceBuffer(pjrt::Buffer(api, outputs[next++]), 1, device)));
+}
 
 }  // namespace
 
@@ -272,13 +152,17 @@ void compile_trace(const Trace& trace, const std::vector<bool>& donatable, Trace
   TraceProgram::State state = TraceProgram::State::kReady;
   try {
     const auto start = std::chrono::steady_clock::now();
-    const std::string text = TraceLowering(trace, donatable, program).lower();
+    std::vector<TracePart> parts = lower_trace(trace, donatable, program.outputs);
     metrics().lowering_nanoseconds += (std::chrono::steady_clock::now() - start).count();
-    record_module(trace.name(), text);
-    if (log_enabled("compile", LogLevel::kInfo)) log("compile", LogLevel::kInfo, trace.name());
-    CompiledProgram compiled = Session::get().compile(text, trace.steps[0].program->allow_excess_precision);
-    program.executable = std::move(compiled.executable);
-    program.executable_bytes = compiled.bytes;
+    for (TracePart& part : parts) {
+      record_module(trace.name(), part.text);
+      if (log_enabled("compile", LogLevel::kInfo)) log("compile", LogLevel::kInfo, trace.name());
+      CompiledProgram compiled = Session::get().compile(part.text, trace.steps[0].program->allow_excess_precision);
+      part.executable = std::move(compiled.executable);
+      part.text = {};
+      program.executable_bytes += compiled.bytes;
+    }
+    program.parts = std::move(parts);
   } catch (const std::exception& e) {
     log("compile", LogLevel::kWarn,
         "could not compile " + trace.summary()->describe() + "; its ops run one by one. " + std::string(e.what()));
@@ -290,32 +174,21 @@ void compile_trace(const Trace& trace, const std::vector<bool>& donatable, Trace
 TraceResults run_trace(Trace& trace, const TraceProgram& program, int device) {
   if (program.state.load(std::memory_order_acquire) == TraceProgram::State::kReplay)
     return Replay(trace, device, false).run(program);
-  std::vector<PJRT_Buffer*> outputs(program.outputs.size() + program.flagged_steps.size());
-  const PJRT_Api* api = Session::get().client().api();
   TraceResults results;
   results.origin = trace.summary();
+  std::vector<pjrt::Buffer> made(trace.values.size());
   try {
-    std::vector<PJRT_Buffer*> args;
-    args.reserve(trace.inputs.size() + 1);
-    for (const Trace::Input& in : trace.inputs) args.push_back(in.buffer->get());
     BufferRef words;
-    if (!trace.words.empty()) {
-      words = upload_packed(trace.words, device);
-      args.push_back(words->get());
-    }
-    launch(*program.executable, results.origin, args, {}, device, outputs);
+    if (!trace.words.empty()) words = upload_packed(trace.words, device);
+    for (const TracePart& part : program.parts) run_part(trace, part, words, device, made, results);
   } catch (const FailedRun&) {
-    for (PJRT_Buffer* b : outputs) pjrt::Buffer(api, b).reset();
     throw;
-  } catch (const std::exception& e) {  // nothing was issued; an input that failed is one reason
+  } catch (const std::exception& e) {  // not all was issued; an input that failed is one reason
     log("execute", LogLevel::kInfo, std::string("op by op: ") + e.what());
     return Replay(trace, device, true).run(program);
   }
   results.failures.resize(program.outputs.size());
-  size_t next = 0;
-  for (; next < program.outputs.size(); ++next) results.outputs.emplace_back(api, outputs[next]);
-  for (const int step : program.flagged_steps)
-    results.flags.emplace_back(step, BufferRef(new DeviceBuffer(pjrt::Buffer(api, outputs[next++]), 1, device)));
+  for (const int number : program.outputs) results.outputs.push_back(std::move(made[static_cast<size_t>(number)]));
   return results;
 }
 

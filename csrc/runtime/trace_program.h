@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -48,6 +49,9 @@ class Trace {
     int first_value;    // one per defined result, then one per write
     int first_word;     // of the packed runtime values
     SourceLine line;    // that called it
+    std::span<const int> operands_of(const Trace& trace) const {
+      return std::span(trace.operands).subspan(static_cast<size_t>(first_operand), program->inputs.size());
+    }
   };
   struct Value {
     DeviceBuffer* product = nullptr;  // what a step makes; null once nobody refers to it
@@ -71,15 +75,24 @@ class Trace {
   std::shared_ptr<const TraceSummary> summary() const;
 };
 
+// One program of those that a trace becomes.
+struct TracePart {
+  std::string text;  // until it is compiled
+  std::unique_ptr<pjrt::LoadedExecutable> executable;
+  std::vector<int> inputs;         // value numbers, by parameter
+  bool takes_words = false;        // the packed runtime values of the whole trace, the last parameter
+  std::vector<int> outputs;        // value numbers
+  std::vector<int> flagged_steps;  // whose bounds flags follow the outputs
+};
+
 struct TraceProgram {
   enum class State : uint8_t { kCompiling, kReady, kReplay };
 
   std::vector<uint64_t> key;
   std::vector<int> outputs;  // value numbers
   // Filled by compile_trace:
-  std::unique_ptr<pjrt::LoadedExecutable> executable;
+  std::vector<TracePart> parts;
   int64_t executable_bytes = 0;
-  std::vector<int> flagged_steps;  // whose bounds flags follow the outputs
   // kReplay: the program could not be compiled, and its ops run one by one.
   std::atomic<State> state{State::kCompiling};
 

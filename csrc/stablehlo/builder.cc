@@ -1,5 +1,9 @@
 #include "stablehlo/builder.h"
 
+#include <cmath>
+#include <limits>
+#include <unordered_set>
+
 namespace torch_tpu::stablehlo {
 
 std::string to_string(const TensorType& type) {
@@ -81,6 +85,60 @@ std::string Builder::region_text(const Region& region) {
   return text;
 }
 
+static double flops_of(std::string_view name, std::span<const Value> operands, const std::vector<TensorType>& results) {
+  static const std::unordered_set<std::string_view> kFree = {
+      "stablehlo.bitcast_convert",
+      "stablehlo.broadcast_in_dim",
+      "stablehlo.complex",
+      "stablehlo.concatenate",
+      "stablehlo.constant",
+      "stablehlo.cosine",
+      "stablehlo.dynamic_slice",
+      "stablehlo.dynamic_update_slice",
+      "stablehlo.exponential",
+      "stablehlo.exponential_minus_one",
+      "stablehlo.gather",
+      "stablehlo.imag",
+      "stablehlo.iota",
+      "stablehlo.log",
+      "stablehlo.log_plus_one",
+      "stablehlo.optimization_barrier",
+      "stablehlo.pad",
+      "stablehlo.real",
+      "stablehlo.reshape",
+      "stablehlo.reverse",
+      "stablehlo.rsqrt",
+      "stablehlo.sine",
+      "stablehlo.slice",
+      "stablehlo.sqrt",
+      "stablehlo.tanh",
+      "stablehlo.transpose",
+  };
+  static const std::unordered_set<std::string_view> kUnknown = {
+      "stablehlo.cholesky",
+      "stablehlo.convolution",
+      "stablehlo.custom_call",
+      "stablehlo.fft",
+      "stablehlo.if",
+      "stablehlo.reduce_window",
+      "stablehlo.rng_bit_generator",
+      "stablehlo.scatter",
+      "stablehlo.select_and_scatter",
+      "stablehlo.sort",
+      "stablehlo.triangular_solve",
+      "stablehlo.while",
+  };
+  if (kFree.contains(name)) return 0;
+  // CHLO's functions are series of many operations.
+  if (kUnknown.contains(name) || name.starts_with("chlo.")) return std::numeric_limits<double>::infinity();
+  const auto count = [](const TensorType& t) { return static_cast<double>(t.numel()); };
+  if (name == "stablehlo.reduce") return count(operands[0].type());
+  // (b m k) (b k n) (b m n) is (m k n)^2 b^3: exact without batch dimensions, and too much with them.
+  if (name == "stablehlo.dot_general")
+    return 2 * std::sqrt(count(operands[0].type()) * count(operands[1].type()) * count(results[0]));
+  return results.empty() ? 0 : count(results[0]);
+}
+
 std::vector<Value> Builder::emit_with_regions(std::string_view name, std::span<const Value> operands,
                                               std::string_view attributes, const std::vector<TensorType>& results,
                                               std::span<const Region> regions) {
@@ -130,6 +188,7 @@ std::vector<Value> Builder::emit_with_regions(std::string_view name, std::span<c
   scope.text += line + " = " + op + "\n";
   if (shareable) scope.seen.emplace(std::move(op), values.front().id());
   ++num_ops_;
+  flops_ += flops_of(name, operands, results);
   return values;
 }
 

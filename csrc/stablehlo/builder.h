@@ -85,6 +85,9 @@ class Builder {
   const TensorType& type_of(int id) const { return types_[static_cast<size_t>(id)]; }
   // Number of ops emitted so far, for limits and statistics.
   int num_ops() const { return num_ops_; }
+  // Operations on numbers emitted so far, as XLA's cost analysis counts them: one an element, none for moves and for
+  // transcendental functions. Infinite once there is an op whose work its types do not tell, such as a loop.
+  double flops() const { return flops_; }
 
  private:
   struct Scope {
@@ -101,6 +104,7 @@ class Builder {
   std::vector<int> parameter_alias_;
   std::vector<Scope> scopes_;
   int num_ops_ = 0;
+  double flops_ = 0;
   bool reduce_in_steps_ = false;
 };
 

@@ -1,5 +1,7 @@
 #include "stablehlo/builder.h"
 
+#include <cmath>
+
 #include "stablehlo/constants.h"
 #include "stablehlo/elementwise.h"
 #include "stablehlo/structured.h"
@@ -79,6 +81,21 @@ TEST(Builder, EqualPureOpsAreEmittedOnce) {
   EXPECT_NE(constant(b, kF32, 0.0).id(), constant(b, kF32, -0.0).id());
   const auto first = rng_bit_generator(b.parameter({kU64, {2}}), kU32, {4});
   EXPECT_EQ(first.second.id(), first.first.id() + 1);
+}
+
+// As XLA's cost analysis has it, which decides where its CPU client runs a program.
+TEST(Builder, CountsFlops) {
+  Builder b;
+  const Value x = b.parameter({kF32, {4, 8}}), y = b.parameter({kF32, {8, 5}});
+  const Value product = dot_general(x, y, {.lhs_contract = {1}, .rhs_contract = {0}}, DotPrecision::kHighest);
+  EXPECT_EQ(b.flops(), 2 * 4 * 5 * 8);
+  const Value results[] = {product, tanh(x * x), reduce_sum(x, {0})};
+  EXPECT_EQ(b.flops(), 2 * 4 * 5 * 8 + 32 + 32 + 1);
+  const auto costs = compile(b, results)->executable().cost_analysis();
+  EXPECT_LE(costs.at("flops"), b.flops());
+  EXPECT_GE(costs.at("flops"), b.flops() - 10);
+  top_k(x, 2);
+  EXPECT_TRUE(std::isinf(b.flops()));
 }
 
 TEST(Builder, OpsOfSeveralResultsAreSharedAsAWhole) {

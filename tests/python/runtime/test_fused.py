@@ -194,6 +194,49 @@ def test_values_that_die_are_not_made():
     assert torch.tpu.memory_allocated() - before <= x.nbytes + 4096
 
 
+def test_small_traces_run_in_parts():
+    """XLA's CPU client runs programs of under 1000 flops where they are called; a small trace becomes some of those."""
+
+    def body(x, y, index):
+        kept = [x * 0.5]  # read by no later call, and of the first part
+        x = x.clone()
+        for i in range(12):
+            x = torch.tanh(x * (0.9 + i / 100) + y) - 0.1
+            x[i % 4 : i % 4 + 2].add_(y[:2])
+        kept.append(x.t().index_select(0, index))  # checks its bounds
+        kept.append(x + kept[0])
+        return kept
+
+    generator = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(8, 8, generator=generator), torch.randn(8, 8, generator=generator), torch.tensor([7, 0])]
+    expected = body(*inputs)
+    device_inputs = [t.to("tpu") for t in inputs]
+    for _ in range(2):
+        torch.tpu.synchronize()
+        torch.tpu.reset_metrics()
+        results = [t.cpu() for t in body(*device_inputs)]
+        m = torch.tpu.metrics()
+        torch.testing.assert_close(results, expected)
+        assert m["flushes"] == {"read": 1} and 2 <= m["executions"] <= 4, m
+    # The arrays between the parts are gone, inputs are as they were.
+    torch.testing.assert_close([t.cpu() for t in device_inputs], inputs)
+    bad = body(*device_inputs[:2], torch.tensor([8, 0]).to("tpu"))
+    with pytest.raises(IndexError, match="index_select"):
+        bad[1].cpu()
+    torch.testing.assert_close(bad[2].cpu(), expected[2])
+
+
+def test_large_traces_run_as_one_program():
+    x = torch.randn(64, 64).to("tpu")
+    torch.tpu.synchronize()
+    torch.tpu.reset_metrics()
+    y = x
+    for _ in range(12):
+        y = torch.tanh(y * 0.9 + x) - 0.1
+    y.cpu()
+    assert torch.tpu.metrics()["executions"] == 1
+
+
 def test_in_place_updates_take_no_memory():
     x = torch.randn(256, 256).to("tpu")
     torch.tpu.synchronize()
