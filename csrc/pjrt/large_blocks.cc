@@ -1,16 +1,11 @@
 #include "pjrt/large_blocks.h"
 
-#include <malloc.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
-
-#include "pjrt/imports.h"
 
 namespace torch_tpu::pjrt {
 namespace {
@@ -99,25 +94,11 @@ Blocks& blocks() {
   return *blocks;
 }
 
-int allocate(void** out, size_t alignment, size_t size) {
-  if (size < static_cast<size_t>(kSmallestLargeBlock)) return ::posix_memalign(out, alignment, size);
-  return blocks().allocate(out, alignment, size);
-}
-
-void deallocate(void* block) {
-  // Sizes are rounded up, so what is smaller cannot be of here.
-  if (block == nullptr || ::malloc_usable_size(block) < static_cast<size_t>(kSmallestLargeBlock) ||
-      !blocks().keep(block))
-    std::free(block);
-}
-
 }  // namespace
 
-bool keep_large_blocks(const Plugin& plugin) {
-  const Import imports[] = {{"posix_memalign", reinterpret_cast<void*>(&allocate)},
-                            {"free", reinterpret_cast<void*>(&deallocate)}};
-  return replace_imports(plugin.path(), imports);
-}
+int allocate_large_block(void** out, size_t alignment, size_t size) { return blocks().allocate(out, alignment, size); }
+
+bool keep_large_block(void* block) { return blocks().keep(block); }
 
 int64_t release_large_blocks() { return blocks().release(); }
 

@@ -4,17 +4,18 @@
 // system when it is freed, so each step would have its pages made and cleared anew: a tenth of minGPT's step.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-
-#include "pjrt/plugin.h"
 
 namespace torch_tpu::pjrt {
 
-// Smaller blocks the C library keeps itself.
-constexpr int64_t kSmallestLargeBlock = int64_t{16} << 20;
+// Bytes. Smaller blocks the C library keeps itself.
+constexpr size_t kSmallestLargeBlock = size_t{16} << 20;
 
-// False where the plugin has memory of its own, or the system is not one of glibc; nothing is changed then.
-bool keep_large_blocks(const Plugin& plugin);
+// As posix_memalign; `size` is at least kSmallestLargeBlock.
+int allocate_large_block(void** out, size_t alignment, size_t size);
+// False for a block that is not of here.
+bool keep_large_block(void* block);
 
 // Gives the system back what is kept; returns its bytes.
 int64_t release_large_blocks();

@@ -13,7 +13,7 @@
 #include "pjrt/compile_options.h"
 #include "pjrt/discovery.h"
 #include "pjrt/executable.h"
-#include "pjrt/large_blocks.h"
+#include "pjrt/plugin_memory.h"
 #include "runtime/log.h"
 #include "runtime/memory_maps.h"
 #include "runtime/metrics.h"
@@ -129,7 +129,7 @@ Session::Session() {
   }
   target_.platform =
       client_->platform_name() == "tpu" ? lowering::Target::Platform::kTpu : lowering::Target::Platform::kCpu;
-  const bool keeps_blocks = target_.is_cpu() && pjrt::keep_large_blocks(*plugin);
+  const bool keeps_blocks = target_.is_cpu() && pjrt::keep_blocks(*plugin);
 
   fingerprint_ = "torch_tpu program 1\nplatform " + client_->platform_name() + " " + client_->platform_version() +
                  "\nplugin " + file_identity(choice.path) + "\npjrt " + plugin->api_version() + " " +
@@ -139,7 +139,7 @@ Session::Session() {
   disk_cache_ = DiskCache::from_environment();
   log("session", LogLevel::kInfo,
       "plugin " + plugin_path_ + " (" + plugin_reason_ + "), " + std::to_string(num_devices()) + " device(s), " +
-          client_->platform_version() + (keeps_blocks ? ", large blocks are kept" : ""));
+          client_->platform_version() + (keeps_blocks ? ", its memory blocks are kept" : ""));
 }
 
 const pjrt::Device& Session::device(int index) const {

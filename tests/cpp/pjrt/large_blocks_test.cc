@@ -1,6 +1,6 @@
 #include "pjrt/large_blocks.h"
 
-#include "pjrt/imports.h"
+#include "pjrt/plugin_memory.h"
 #include "pjrt/test_util.h"
 
 namespace torch_tpu::pjrt {
@@ -8,7 +8,8 @@ namespace {
 
 using namespace testing;
 
-constexpr int64_t kBytes = 2 * kSmallestLargeBlock;
+constexpr int64_t kLargeBlock = kSmallestLargeBlock;
+constexpr int64_t kBytes = 2 * kLargeBlock;
 
 Buffer block(int64_t bytes) {
   Buffer b = cpu_client()->create_uninitialized_buffer(ElementType::kU8, std::vector<int64_t>{bytes}, device(0));
@@ -20,7 +21,7 @@ class LargeBlocks : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!cpu_client()->can_create_uninitialized()) GTEST_SKIP() << "the plugin makes no uninitialized buffers";
-    ASSERT_TRUE(keep_large_blocks(cpu_client()->plugin()));
+    ASSERT_TRUE(keep_blocks(cpu_client()->plugin()));
     release_large_blocks();
   }
 };
@@ -66,7 +67,7 @@ TEST_F(LargeBlocks, Release) {
 }
 
 TEST_F(LargeBlocks, SmallOnesAreNotTheirs) {
-  block(kSmallestLargeBlock / 2);
+  block(kLargeBlock / 2);
   EXPECT_EQ(large_block_stats().kept, 0);
 }
 
@@ -75,13 +76,6 @@ TEST_F(LargeBlocks, AFailedAllocationGivesBackWhatIsKept) {
   EXPECT_THROW(block(int64_t{1} << 47), Error);
   EXPECT_EQ(large_block_stats().kept, 0);
   EXPECT_EQ(large_block_stats().in_use, 0);
-}
-
-TEST(Imports, AllOrNone) {
-  const Import imports[] = {{"free", nullptr}, {"no_such_function_anywhere", nullptr}};
-  EXPECT_FALSE(replace_imports(cpu_plugin_path(), imports));
-  EXPECT_EQ(download(upload({1, 2, 3}, {3})), (std::vector<float>{1, 2, 3}));  // free is what it was
-  EXPECT_FALSE(replace_imports("/no/such/library.so", {}));
 }
 
 }  // namespace

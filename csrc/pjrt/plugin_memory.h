@@ -1,0 +1,12 @@
+// What XLA's CPU plugin asks the C and C++ libraries for memory: small_blocks.h and large_blocks.h stand in between.
+#pragma once
+
+#include "pjrt/plugin.h"
+
+namespace torch_tpu::pjrt {
+
+// Replaces the plugin's own imports of aligned allocation and of what frees it. False where the plugin has memory of
+// its own, or the system is not one of glibc; nothing is changed then.
+bool keep_blocks(const Plugin& plugin);
+
+}  // namespace torch_tpu::pjrt
