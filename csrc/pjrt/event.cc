@@ -1,11 +1,15 @@
 #include "pjrt/event.h"
 
+#include <chrono>
 #include <memory>
 
 #include "pjrt/args.h"
 
 namespace torch_tpu::pjrt {
 namespace {
+
+// A thread that sleeps takes the system some 50 us to wake, and small work is over sooner than that.
+constexpr std::chrono::microseconds kPolled{50};
 
 struct Registration {
   const PJRT_Api* api;
@@ -34,6 +38,11 @@ bool Event::is_ready() const {
 
 void Event::await() const {
   if (event_ == nullptr) return;
+  if (!is_ready()) {
+    const auto end = std::chrono::steady_clock::now() + kPolled;
+    while (!is_ready() && std::chrono::steady_clock::now() < end) {
+    }
+  }
   TORCH_TPU_PJRT_ARGS(PJRT_Event_Await_Args, args);
   args.event = event_;
   check(api_, api_->PJRT_Event_Await(&args), "asynchronous work");
