@@ -1,6 +1,7 @@
 #include "runtime/memory.h"
 
 #include "runtime/in_flight.h"
+#include "runtime/session.h"
 #include "runtime/trace.h"
 
 namespace torch_tpu::runtime {
@@ -48,6 +49,11 @@ DeviceBuffer::DeviceBuffer(pjrt::Buffer buffer, int64_t bytes, int device)
 }
 
 DeviceBuffer::~DeviceBuffer() {
+  // A lock that one of the parent's threads held at the fork is never released in the child.
+  if (Session::in_bad_fork()) [[unlikely]] {
+    buffer_.release();
+    return;
+  }
   if (state_.load(std::memory_order_acquire) == State::kPending) trace_queue(device_).forget(*this);
   if (state_.load(std::memory_order_acquire) == State::kMade) memory_counters(device_).remove(bytes_);
 }

@@ -34,6 +34,36 @@ def test_child_gets_a_clear_error():
     assert run_python(FORK).stdout.strip() == "spawn,spawn,spawn,spawn,3.0"
 
 
+def test_child_drops_tensors_while_the_parent_works():
+    """A child has none of the parent's threads: a lock that one of them holds would be held forever."""
+    run_python(
+        """
+        import os, threading, torch
+        torch.tpu.set_eager_mode(torch.tpu.EagerMode.FUSED)
+        stop = threading.Event()
+
+        def work():
+            x = torch.ones(8, device="tpu")
+            while not stop.is_set():
+                x = torch.nn.functional.gelu(x)
+
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for t in threads:
+            t.start()
+        for _ in range(20):
+            made = [torch.ones(8, device="tpu") + i for i in range(20)]
+            pid = os.fork()
+            if pid == 0:
+                del made
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+        stop.set()
+        for t in threads:
+            t.join()
+        """
+    )
+
+
 def test_fork_before_first_use():
     run_python(
         """
