@@ -42,6 +42,20 @@ Value logical_or(Value x, Value y) { return binary("stablehlo.or", x, y); }
 Value logical_xor(Value x, Value y) { return binary("stablehlo.xor", x, y); }
 Value logical_not(Value x) { return unary("stablehlo.not", x); }
 
+Value erf(Value x) {
+  Value series = unary("chlo.erf", x);
+  if (x.element() != ElementType::kF32) return series;
+  constexpr double kNearestIsOne = 3.92;
+  return select(compare(Comparison::kGe, abs(x), constant_like(x, kNearestIsOne)), sign(x), series);
+}
+
+Value erfc(Value x) {
+  Value series = unary("chlo.erfc", x);
+  if (x.element() != ElementType::kF32) return series;
+  constexpr double kNearestIsTwo = -3.84;
+  return select(compare(Comparison::kLe, x, constant_like(x, kNearestIsTwo)), constant_like(x, 2), series);
+}
+
 Value is_finite(Value x) {
   if (!is_floating(x.element())) throw TypeError("is_finite of a non-floating value");
   return x.builder().emit1("stablehlo.is_finite", {x}, "", with_element(x, ElementType::kPred));
