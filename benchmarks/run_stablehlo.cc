@@ -8,7 +8,7 @@
 // that it reads and writes. Then each line on stdin runs the module once, and is answered with the seconds of the run
 // and, where the last output is a f32 scalar, its value (else 0). The first FEEDBACK outputs are the next run's first
 // arguments; the module may take those, and only those, as donations. OPTIONS is a file with serialized compile
-// options of torch_tpu, whose way with large blocks comes with them; without it all is XLA's own, but for XNNPACK.
+// options of torch_tpu, whose way with memory comes with them; without it all is XLA's own, but for XNNPACK.
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -20,7 +20,7 @@
 #include "pjrt/client.h"
 #include "pjrt/compile_options.h"
 #include "pjrt/executable.h"
-#include "pjrt/large_blocks.h"
+#include "pjrt/plugin_memory.h"
 
 namespace {
 
@@ -72,7 +72,7 @@ void serve(const char* plugin_path, const char* module_path, const char* inputs_
            const std::string& options, bool keep_blocks) {
   const auto plugin = pjrt::Plugin::load(plugin_path);
   const auto client = pjrt::Client::create(plugin, {{"cpu_device_count", int64_t{1}}});
-  if (keep_blocks) pjrt::keep_large_blocks(*plugin);
+  if (keep_blocks) pjrt::keep_blocks(*plugin);
   const auto start = Clock::now();
   const auto executable = client->compile(contents(module_path), options);
   const double compile_seconds = seconds_since(start);

@@ -18,6 +18,8 @@ using StableValue = stablehlo::Value;
 // a waiting reader 100 us to wake; a run of its own costs 3.
 constexpr double kInlineFlops = 1000;
 constexpr size_t kMaxParts = 4;
+// Some thirty ops: kernels of models are smaller, and what it takes to keep an array in between does not show.
+constexpr int kFusionLimit = 256;
 
 // One call of a trace: its arrays are values of the trace.
 class StepEnvironment final : public Environment {
@@ -53,6 +55,7 @@ class PartLowering {
 
   TracePart lower(std::vector<int> outputs, const std::vector<bool>& donatable) {
     part_.outputs = std::move(outputs);
+    if (Session::get().target().is_cpu()) module_.set_fusion_limit(kFusionLimit);
     add_parameters();
     for (const size_t i : steps_) {
       emit(i);

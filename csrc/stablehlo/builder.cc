@@ -1,8 +1,7 @@
 #include "stablehlo/builder.h"
 
-#include <cmath>
-#include <limits>
-#include <unordered_set>
+#include "stablehlo/fusion_cuts.h"
+#include "stablehlo/op_cost.h"
 
 namespace torch_tpu::stablehlo {
 
@@ -33,6 +32,9 @@ std::string i64_array(std::span<const int64_t> values) {
 std::string bracket_list(std::span<const int64_t> values) { return "[" + join(values) + "]"; }
 
 Builder::Builder() { scopes_.emplace_back(); }
+Builder::~Builder() = default;
+
+void Builder::set_fusion_limit(int work) { fusion_cuts_ = std::make_unique<FusionCuts>(work); }
 
 int Builder::new_value(const TensorType& type) {
   types_.push_back(type);
@@ -85,60 +87,6 @@ std::string Builder::region_text(const Region& region) {
   return text;
 }
 
-static double flops_of(std::string_view name, std::span<const Value> operands, const std::vector<TensorType>& results) {
-  static const std::unordered_set<std::string_view> kFree = {
-      "stablehlo.bitcast_convert",
-      "stablehlo.broadcast_in_dim",
-      "stablehlo.complex",
-      "stablehlo.concatenate",
-      "stablehlo.constant",
-      "stablehlo.cosine",
-      "stablehlo.dynamic_slice",
-      "stablehlo.dynamic_update_slice",
-      "stablehlo.exponential",
-      "stablehlo.exponential_minus_one",
-      "stablehlo.gather",
-      "stablehlo.imag",
-      "stablehlo.iota",
-      "stablehlo.log",
-      "stablehlo.log_plus_one",
-      "stablehlo.optimization_barrier",
-      "stablehlo.pad",
-      "stablehlo.real",
-      "stablehlo.reshape",
-      "stablehlo.reverse",
-      "stablehlo.rsqrt",
-      "stablehlo.sine",
-      "stablehlo.slice",
-      "stablehlo.sqrt",
-      "stablehlo.tanh",
-      "stablehlo.transpose",
-  };
-  static const std::unordered_set<std::string_view> kUnknown = {
-      "stablehlo.cholesky",
-      "stablehlo.convolution",
-      "stablehlo.custom_call",
-      "stablehlo.fft",
-      "stablehlo.if",
-      "stablehlo.reduce_window",
-      "stablehlo.rng_bit_generator",
-      "stablehlo.scatter",
-      "stablehlo.select_and_scatter",
-      "stablehlo.sort",
-      "stablehlo.triangular_solve",
-      "stablehlo.while",
-  };
-  if (kFree.contains(name)) return 0;
-  // CHLO's functions are series of many operations.
-  if (kUnknown.contains(name) || name.starts_with("chlo.")) return std::numeric_limits<double>::infinity();
-  const auto count = [](const TensorType& t) { return static_cast<double>(t.numel()); };
-  if (name == "stablehlo.reduce") return count(operands[0].type());
-  // (b m k) (b k n) (b m n) is (m k n)^2 b^3: exact without batch dimensions, and too much with them.
-  if (name == "stablehlo.dot_general")
-    return 2 * std::sqrt(count(operands[0].type()) * count(operands[1].type()) * count(results[0]));
-  return results.empty() ? 0 : count(results[0]);
-}
-
 std::vector<Value> Builder::emit_with_regions(std::string_view name, std::span<const Value> operands,
                                               std::string_view attributes, const std::vector<TensorType>& results,
                                               std::span<const Region> regions) {
@@ -186,10 +134,31 @@ std::vector<Value> Builder::emit_with_regions(std::string_view name, std::span<c
     line += "%" + std::to_string(values.back().id());
   }
   scope.text += line + " = " + op + "\n";
-  if (shareable) scope.seen.emplace(std::move(op), values.front().id());
   ++num_ops_;
-  flops_ += flops_of(name, operands, results);
+  flops_ += flops_of(name, operand_types, results);
+  if (fusion_cuts_ && scopes_.size() == 1 && fusion_cuts_->cuts_after(name, operands, values))
+    values = cut_off(values, results);
+  if (shareable) scope.seen.emplace(std::move(op), values.front().id());
   return values;
+}
+
+// XLA removes its own barriers before it fuses, but fuses nothing across a call that it must not inline.
+std::vector<Value> Builder::cut_off(std::span<const Value> values, std::span<const TensorType> types) {
+  std::string signature;
+  for (const TensorType& t : types) signature += to_string(t) + ",";
+  const auto [it, fresh] = identities_.emplace(signature, "identity" + std::to_string(identities_.size()));
+  if (fresh) {
+    std::string arguments, names;
+    for (size_t i = 0; i < types.size(); ++i) {
+      const std::string name = (i ? ", %" : "%") + std::to_string(i);
+      arguments += name + ": " + to_string(types[i]);
+      names += name;
+    }
+    functions_ += "func.func private @" + it->second + "(" + arguments + ") -> " + type_list(types) +
+                  " {\n\"func.return\"(" + names + ") : " + type_list(types) + " -> ()\n}\n";
+  }
+  return emit("func.call", values, "callee = @" + it->second + ", mhlo.frontend_attributes = {inlineable = \"false\"}",
+              types);
 }
 
 std::vector<Value> Builder::emit(std::string_view name, std::span<const Value> operands, std::string_view attributes,
@@ -205,7 +174,7 @@ Value Builder::emit1(std::string_view name, std::initializer_list<Value> operand
 }
 
 std::string Builder::finish(std::span<const Value> results) {
-  std::string module = "module @main {\nfunc.func public @main(";
+  std::string module = "module @main {\n" + functions_ + "func.func public @main(";
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (i) module += ", ";
     module += "%" + std::to_string(parameters_[i]) + ": " + to_string(type_of(parameters_[i]));

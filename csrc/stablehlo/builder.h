@@ -19,6 +19,7 @@
 namespace torch_tpu::stablehlo {
 
 class Builder;
+class FusionCuts;
 
 // A handle to a value of one builder. Copyable; valid as long as the builder.
 class Value {
@@ -57,6 +58,7 @@ struct Region {
 class Builder {
  public:
   Builder();
+  ~Builder();
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
@@ -82,11 +84,13 @@ class Builder {
   void set_reduce_in_steps(bool on) { reduce_in_steps_ = on; }
   bool reduce_in_steps() const { return reduce_in_steps_; }
 
+  // Cuts chains of ops that could become one kernel (fusion_cuts.h), from here on and outside of regions.
+  void set_fusion_limit(int work);
+
   const TensorType& type_of(int id) const { return types_[static_cast<size_t>(id)]; }
   // Number of ops emitted so far, for limits and statistics.
   int num_ops() const { return num_ops_; }
-  // Operations on numbers emitted so far, as XLA's cost analysis counts them: one an element, none for moves and for
-  // transcendental functions. Infinite once there is an op whose work its types do not tell, such as a loop.
+  // flops_of() all ops emitted so far.
   double flops() const { return flops_; }
 
  private:
@@ -97,6 +101,7 @@ class Builder {
   };
 
   int new_value(const TensorType& type);
+  std::vector<Value> cut_off(std::span<const Value> values, std::span<const TensorType> types);
   std::string region_text(const Region& region);
 
   std::deque<TensorType> types_;
@@ -106,6 +111,9 @@ class Builder {
   int num_ops_ = 0;
   double flops_ = 0;
   bool reduce_in_steps_ = false;
+  std::unique_ptr<FusionCuts> fusion_cuts_;
+  std::string functions_;                                    // besides @main
+  std::unordered_map<std::string, std::string> identities_;  // by type: the function that returns its arguments
 };
 
 inline const TensorType& Value::type() const { return builder_->type_of(id_); }

@@ -226,6 +226,26 @@ def test_small_traces_run_in_parts():
     torch.testing.assert_close(bad[2].cpu(), expected[2])
 
 
+@pytest.mark.parametrize("step", ["gelu", "noise"])
+def test_long_chains_compile_in_time_proportional_to_them(step):
+    """XLA takes half a minute for each of these when nothing cuts its kernels."""
+    x = torch.linspace(-1, 1, 64)
+    y, z = x.to("tpu"), x.to("tpu")
+    if step == "gelu":
+        for _ in range(300):
+            x, y = F.gelu(x) + 0.5, F.gelu(y) + 0.5
+        torch.testing.assert_close(y.cpu(), x)
+        return
+    torch.manual_seed(3)
+    for _ in range(120):
+        y = y * 0.99 + 0.01 * torch.randn_like(y)
+    with torch.tpu.set_eager_mode(EagerMode.STRICT):
+        torch.manual_seed(3)
+        for _ in range(120):
+            z = z * 0.99 + 0.01 * torch.randn_like(z)
+    torch.testing.assert_close(y.cpu(), z.cpu())
+
+
 def test_large_traces_run_as_one_program():
     x = torch.randn(64, 64).to("tpu")
     torch.tpu.synchronize()
