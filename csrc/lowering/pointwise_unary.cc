@@ -229,7 +229,6 @@ Value entropy(Value x) {
   return select(is_nan(x), x, result);
 }
 
-Value erfc(Value x) { return stablehlo::erfc(x); }
 Value lgamma(Op& op) {
   Value x = real_operand(op);
   return stablehlo::lgamma(convert(x, special_type(op.target(), x.element())));
@@ -330,7 +329,7 @@ void register_pointwise_unary(Registry& r) {
   r.add("reciprocal", float_unary<reciprocal>);
   r.add("sigmoid", float_unary<stablehlo::logistic>);
   r.add("erf", real_unary<stablehlo::erf>);
-  r.add("erfc", real_unary<erfc>);
+  r.add("erfc", real_unary<stablehlo::erfc>);
   r.add("erfinv", float_unary<erfinv>);
   r.add("lgamma", lgamma);
   r.add("digamma", digamma);

@@ -32,7 +32,7 @@ bool Event::is_ready() const {
   if (event_ == nullptr) return true;
   TORCH_TPU_PJRT_ARGS(PJRT_Event_IsReady_Args, args);
   args.event = event_;
-  check(api_, api_->PJRT_Event_IsReady(&args), "asking an event");
+  pjrt::check(api_, api_->PJRT_Event_IsReady(&args), "asking an event");
   return args.is_ready;
 }
 
@@ -43,9 +43,14 @@ void Event::await() const {
     while (!is_ready() && std::chrono::steady_clock::now() < end) {
     }
   }
+  check();
+}
+
+void Event::check() const {
+  if (event_ == nullptr) return;
   TORCH_TPU_PJRT_ARGS(PJRT_Event_Await_Args, args);
   args.event = event_;
-  check(api_, api_->PJRT_Event_Await(&args), "asynchronous work");
+  pjrt::check(api_, api_->PJRT_Event_Await(&args), "asynchronous work");
 }
 
 void Event::on_ready(std::function<void(const Error*)> callback) const {
@@ -55,7 +60,7 @@ void Event::on_ready(std::function<void(const Error*)> callback) const {
   args.event = event_;
   args.callback = run_callback;
   args.user_arg = registration.get();
-  check(api_, api_->PJRT_Event_OnReady(&args), "waiting for an event");
+  pjrt::check(api_, api_->PJRT_Event_OnReady(&args), "waiting for an event");
   registration.release();  // run_callback owns it now, and may have freed it already
 }
 

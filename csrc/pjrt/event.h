@@ -29,6 +29,8 @@ class Event {
   bool is_ready() const;
   // Blocks until the work is over; throws Error if it failed.
   void await() const;
+  // The same without polling, for work that is over.
+  void check() const;
   // Calls `callback` with null or the error once the work is over: at once on this thread when it already is, else on a
   // thread of the plugin. The callback must not throw. The Event itself may be destroyed before that.
   void on_ready(std::function<void(const Error*)> callback) const;

@@ -5,8 +5,8 @@
 
 namespace torch_tpu::pjrt {
 
-// Replaces the plugin's own imports of aligned allocation and of what frees it. False where the plugin has memory of
-// its own, or the system is not one of glibc; nothing is changed then.
+// Replaces the plugin's own imports of aligned allocation and of what frees it. False where it has memory of its own
+// for arrays or for objects, which stays as it is, or the system is not one of glibc.
 bool keep_blocks(const Plugin& plugin);
 
 }  // namespace torch_tpu::pjrt

@@ -39,7 +39,7 @@ void InFlight::prune() {
 void InFlight::add(Run run) {
   // Most small programs are over when execute returns.
   if (run.done.is_ready()) {
-    run.done.await();  // an error of the run is the caller's
+    run.done.check();  // an error of the run is the caller's
     return;
   }
   std::lock_guard lock(mutex_);

@@ -29,7 +29,7 @@ class StepEnvironment final : public Environment {
       : trace_(trace), step_(step), values_(values), words_(words) {}
 
   StableValue array(int index, const TensorType& type) override {
-    const int number = trace_.operands.at(static_cast<size_t>(step_.first_operand + index));
+    const int number = step_.operands_of(trace_)[static_cast<size_t>(index)];
     const StableValue value = values_.at(static_cast<size_t>(number));
     if (value.type() == type) return value;
     // A storage may see its array with other dims: the elements are the same, in the same order.

@@ -48,9 +48,7 @@ class Replay {
     std::exception_ptr failure;
   };
 
-  size_t operand(const Trace::Step& step, size_t k) const {
-    return static_cast<size_t>(trace_.operands[static_cast<size_t>(step.first_operand) + k]);
-  }
+  size_t operand(const Trace::Step& step, size_t k) const { return static_cast<size_t>(step.operands_of(trace_)[k]); }
 
   std::exception_ptr operand_failure(const Trace::Step& step) const {
     for (size_t k = 0; k < step.program->inputs.size(); ++k)

@@ -144,9 +144,8 @@ std::vector<Value> Builder::emit_with_regions(std::string_view name, std::span<c
 
 // XLA removes its own barriers before it fuses, but fuses nothing across a call that it must not inline.
 std::vector<Value> Builder::cut_off(std::span<const Value> values, std::span<const TensorType> types) {
-  std::string signature;
-  for (const TensorType& t : types) signature += to_string(t) + ",";
-  const auto [it, fresh] = identities_.emplace(signature, "identity" + std::to_string(identities_.size()));
+  const std::string type_text = type_list(types);
+  const auto [it, fresh] = identities_.emplace(type_text, "identity" + std::to_string(identities_.size()));
   if (fresh) {
     std::string arguments, names;
     for (size_t i = 0; i < types.size(); ++i) {
@@ -154,8 +153,8 @@ std::vector<Value> Builder::cut_off(std::span<const Value> values, std::span<con
       arguments += name + ": " + to_string(types[i]);
       names += name;
     }
-    functions_ += "func.func private @" + it->second + "(" + arguments + ") -> " + type_list(types) +
-                  " {\n\"func.return\"(" + names + ") : " + type_list(types) + " -> ()\n}\n";
+    functions_ += "func.func private @" + it->second + "(" + arguments + ") -> " + type_text + " {\n\"func.return\"(" +
+                  names + ") : " + type_text + " -> ()\n}\n";
   }
   return emit("func.call", values, "callee = @" + it->second + ", mhlo.frontend_attributes = {inlineable = \"false\"}",
               types);

@@ -10,18 +10,18 @@ namespace torch_tpu::stablehlo {
 bool FusionCuts::cuts_after(std::string_view name, std::span<const Value> operands, std::span<const Value> results) {
   const int own = fusible_work_of(name);
   if (own == 0) return false;
-  Kernel kernel;
+  std::vector<Op> kernel;
   for (const Value& v : operands) {
     const auto it = kernels_.find(v.id());
     if (it == kernels_.end()) continue;
-    std::vector<int> all;
-    std::ranges::set_union(kernel.ops, it->second.ops, std::back_inserter(all));
-    kernel.ops = std::move(all);
+    std::vector<Op> all;
+    std::ranges::set_union(kernel, it->second, std::back_inserter(all), {}, &Op::result, &Op::result);
+    kernel = std::move(all);
   }
-  kernel.ops.push_back(results.front().id());
-  work_.emplace(results.front().id(), own);
-  for (const int op : kernel.ops) kernel.work += work_.at(op);
-  if (kernel.work > limit_) return true;
+  kernel.push_back({results.front().id(), own});
+  int work = 0;
+  for (const Op& op : kernel) work += op.work;
+  if (work > limit_) return true;
   for (const Value& v : results) kernels_.emplace(v.id(), kernel);
   return false;
 }

@@ -22,15 +22,14 @@ class FusionCuts {
   bool cuts_after(std::string_view name, std::span<const Value> operands, std::span<const Value> results);
 
  private:
-  // All that could be in the kernel that makes a value: each op once, however often it is used.
-  struct Kernel {
-    std::vector<int> ops;  // their first results, ascending
-    int work = 0;
+  struct Op {
+    int result;  // the first one
+    int work;
   };
 
   const int limit_;
-  std::unordered_map<int, Kernel> kernels_;  // by value
-  std::unordered_map<int, int> work_;        // of ops, by first result
+  // By value: all that could be in the kernel that makes it, in order, each op once however often it is used.
+  std::unordered_map<int, std::vector<Op>> kernels_;
 };
 
 }  // namespace torch_tpu::stablehlo

@@ -26,12 +26,13 @@ def optimizer_checks(info, dtype):
         expected, error = attempt(_train, info, kwargs, "cpu", dtype)
         if error is not None:
             continue
+        by_step_tensor = expected
+        if "differentiable" in info.supported_impls:
+            # The CPU refuses capturable; differentiable has the same arithmetic.
+            by_step_tensor = _train(info, kwargs | _options(info, "differentiable"), "cpu", dtype)
         for implementation in _supported(info):
             actual, error = attempt(_train, info, kwargs | _options(info, implementation), "tpu", dtype)
-            reference = expected
-            if implementation in ("capturable", "differentiable") and "differentiable" in info.supported_impls:
-                # The CPU refuses capturable; differentiable has the same arithmetic.
-                reference = _train(info, kwargs | _options(info, "differentiable"), "cpu", dtype)
+            reference = by_step_tensor if implementation in ("capturable", "differentiable") else expected
             message = error_difference(None, error) or difference(reference, actual, tolerance("", dtype))
             results[implementation].record(message and f"{configuration.desc or kwargs}: {message}")
         actual, error = attempt(_train, info, kwargs, "tpu", dtype, True)

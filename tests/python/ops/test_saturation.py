@@ -13,7 +13,7 @@ VALUES = torch.tensor([*ENDS, *(-x for x in ENDS)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("function", [torch.erf, torch.erfc, torch.tanh, torch.sigmoid, torch.special.ndtr])
 def test_limits_are_reached(function, dtype):
-    x = VALUES[VALUES.abs() != 4].to(dtype)
+    x = VALUES.to(dtype)
     expected = function(x)
     actual = function(x.to("tpu")).cpu()
     exact = expected.abs().frac().eq(0) | expected.isnan()
