@@ -1,42 +1,49 @@
 #include "pjrt/large_blocks.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <deque>
+#include <iterator>
+#include <list>
+#include <map>
 #include <mutex>
 #include <unordered_map>
 
 namespace torch_tpu::pjrt {
 namespace {
 
+// Null where the system has no memory for it.
+void* map(int64_t bytes) {
+  void* data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return data == MAP_FAILED ? nullptr : data;
+}
+
 class Blocks {
  public:
-  int allocate(void** out, size_t alignment, size_t size) {
-    const auto wanted = static_cast<int64_t>(size);
-    if (void* found = take(alignment, wanted)) {
-      *out = found;
-      return 0;
-    }
-    int failure = ::posix_memalign(out, alignment, size);
-    if (failure == ENOMEM && release() > 0) failure = ::posix_memalign(out, alignment, size);
-    if (failure != 0) return failure;
+  void* allocate(int64_t bytes) {
+    if (void* kept = take(bytes)) return kept;
+    void* data = map(bytes);
+    if (data == nullptr && release() > 0) data = map(bytes);
+    if (data == nullptr) return nullptr;
     std::lock_guard lock(mutex_);
-    in_use_.emplace(*out, wanted);
-    stats_.in_use += wanted;
+    in_use_.emplace(data, bytes);
+    stats_.in_use += bytes;
     stats_.peak_in_use = std::max(stats_.peak_in_use, stats_.in_use);
-    while (stats_.in_use + stats_.kept > stats_.peak_in_use) drop_oldest();
-    return 0;
+    while (stats_.in_use + stats_.kept > most_mapped()) drop_oldest();
+    return data;
   }
 
   // False for a block that is not of here.
-  bool keep(void* block) {
+  bool keep(void* data) {
     std::lock_guard lock(mutex_);
-    const auto it = in_use_.find(block);
+    const auto it = in_use_.find(data);
     if (it == in_use_.end()) return false;
-    stats_.in_use -= it->second;
-    stats_.kept += it->second;
-    kept_.push_back({block, it->second});
+    const int64_t bytes = it->second;
+    stats_.in_use -= bytes;
+    stats_.kept += bytes;
+    by_age_.push_back({data, bytes});
+    by_size_.emplace(bytes, std::prev(by_age_.end()));
     in_use_.erase(it);
     return true;
   }
@@ -44,7 +51,7 @@ class Blocks {
   int64_t release() {
     std::lock_guard lock(mutex_);
     const int64_t bytes = stats_.kept;
-    while (!kept_.empty()) drop_oldest();
+    while (!by_age_.empty()) drop_oldest();
     return bytes;
   }
 
@@ -59,33 +66,37 @@ class Blocks {
     int64_t bytes;
   };
 
-  // The smallest that is kept and wastes at most a quarter.
-  void* take(size_t alignment, int64_t bytes) {
+  // Without the quarter, a step whose arrays have many sizes drops blocks that it needs again: the order in which they
+  // are freed, and so which one serves which, differs from step to step.
+  int64_t most_mapped() const { return stats_.peak_in_use + stats_.peak_in_use / 4; }
+
+  // The smallest that is kept and wastes at most a quarter; of equals the last one freed, which caches may still hold.
+  void* take(int64_t bytes) {
     std::lock_guard lock(mutex_);
-    auto best = kept_.end();
-    for (auto it = kept_.begin(); it != kept_.end(); ++it) {
-      if (it->bytes < bytes || it->bytes > bytes + bytes / 4) continue;
-      if (reinterpret_cast<uintptr_t>(it->data) % alignment != 0) continue;
-      if (best == kept_.end() || it->bytes < best->bytes) best = it;
-    }
-    if (best == kept_.end()) return nullptr;
-    void* data = best->data;
-    in_use_.emplace(data, best->bytes);
-    stats_.in_use += best->bytes;
-    stats_.kept -= best->bytes;
-    kept_.erase(best);
-    return data;
+    auto found = by_size_.lower_bound(bytes);
+    if (found == by_size_.end() || found->first > bytes + bytes / 4) return nullptr;
+    found = std::prev(by_size_.upper_bound(found->first));
+    const Block block = *found->second;
+    by_age_.erase(found->second);
+    by_size_.erase(found);
+    in_use_.emplace(block.data, block.bytes);
+    stats_.in_use += block.bytes;
+    stats_.kept -= block.bytes;
+    return block.data;
   }
 
   void drop_oldest() {
-    stats_.kept -= kept_.front().bytes;
-    std::free(kept_.front().data);
-    kept_.pop_front();
+    const Block block = by_age_.front();
+    by_size_.erase(by_size_.lower_bound(block.bytes));  // equals are in order of age
+    by_age_.pop_front();
+    stats_.kept -= block.bytes;
+    ::munmap(block.data, static_cast<size_t>(block.bytes));
   }
 
   std::mutex mutex_;
   std::unordered_map<void*, int64_t> in_use_;
-  std::deque<Block> kept_;  // the oldest first
+  std::list<Block> by_age_;  // what is kept, the oldest first
+  std::multimap<int64_t, std::list<Block>::iterator> by_size_;
   LargeBlockStats stats_{};
 };
 
@@ -96,9 +107,16 @@ Blocks& blocks() {
 
 }  // namespace
 
-int allocate_large_block(void** out, size_t alignment, size_t size) { return blocks().allocate(out, alignment, size); }
+int allocate_large_block(void** out, size_t size) {
+  void* data = blocks().allocate(static_cast<int64_t>(size));
+  if (data == nullptr) return ENOMEM;
+  *out = data;
+  return 0;
+}
 
-bool keep_large_block(void* block) { return blocks().keep(block); }
+bool keep_large_block(void* block) {
+  return reinterpret_cast<uintptr_t>(block) % kLargeBlockAlignment == 0 && blocks().keep(block);
+}
 
 int64_t release_large_blocks() { return blocks().release(); }
 

@@ -1,7 +1,5 @@
 #include "pjrt/plugin_memory.h"
 
-#include <malloc.h>
-
 #include <cstdlib>
 #include <new>
 
@@ -14,7 +12,7 @@ namespace {
 
 // Arrays and temporaries.
 int allocate_array(void** out, size_t alignment, size_t size) {
-  if (size >= kSmallestLargeBlock) return allocate_large_block(out, alignment, size);
+  if (size >= kSmallestLargeBlock && alignment <= kLargeBlockAlignment) return allocate_large_block(out, size);
   void* block = allocate_small_block(size, alignment);
   if (block == nullptr) return ::posix_memalign(out, alignment, size);
   *out = block;
@@ -22,9 +20,7 @@ int allocate_array(void** out, size_t alignment, size_t size) {
 }
 
 void free_array(void* block) {
-  if (block == nullptr || free_small_block(block)) return;
-  // Sizes are rounded up, so what is smaller is no large block.
-  if (::malloc_usable_size(block) < kSmallestLargeBlock || !keep_large_block(block)) std::free(block);
+  if (block != nullptr && !free_small_block(block) && !keep_large_block(block)) std::free(block);
 }
 
 // Objects of the plugin's runtime.

@@ -156,22 +156,25 @@ def test_out_of_memory_at_run_time():
     )
 
 
-def test_no_leak():
+@pytest.mark.parametrize("width", [512, 1024])
+def test_no_leak(width):
+    """Blocks of 4 MB beside the host's tensors once left gaps in the C library's heap: 50 to 200 MB after 200 rounds."""
+
     def rss():
         with open("/proc/self/statm") as f:
             return int(f.read().split()[1]) * 4096
 
     def once():
-        m = torch.nn.Linear(512, 512).to("tpu")
-        m(torch.ones(8, 512, device="tpu")).sum().backward()
+        m = torch.nn.Linear(width, width).to("tpu")
+        m(torch.ones(8, width, device="tpu")).sum().backward()
         m.to("cpu")
 
     for _ in range(5):
         once()
     gc.collect()
     before, live = rss(), torch.tpu.memory_allocated()
-    for _ in range(40):
+    for _ in range(200):
         once()
     gc.collect()
-    assert rss() - before < 30 * MIB
+    assert rss() - before < 40 * MIB
     assert torch.tpu.memory_allocated() - live < MIB
