@@ -158,7 +158,7 @@ def test_out_of_memory_at_run_time():
 
 @pytest.mark.parametrize("width", [512, 1024])
 def test_no_leak(width):
-    """Blocks of 4 MB beside the host's tensors once left gaps in the C library's heap: 50 to 200 MB after 200 rounds."""
+    """Blocks of 4 MB beside the host's tensors left gaps in the C library's heap, up to 200 MB in 200 rounds."""
 
     def rss():
         with open("/proc/self/statm") as f:
