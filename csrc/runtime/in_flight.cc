@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <exception>
 
 #include "runtime/memory.h"
 #include "runtime/trace_program.h"
@@ -11,6 +12,15 @@ namespace torch_tpu::runtime {
 
 void Run::wait() const {
   with_origin(origin.get(), [&] { done.await(); });
+}
+
+bool Run::failed() const {
+  try {
+    done.check();
+    return false;
+  } catch (const pjrt::Error&) {
+    return true;
+  }
 }
 
 bool Marker::is_ready() const {
@@ -32,7 +42,13 @@ void Marker::on_complete(std::function<void()> done) const {
 }
 
 void InFlight::prune() {
-  std::erase_if(runs_, [](const auto& r) { return r->done.is_ready(); });
+  bool has_failed = false;
+  std::erase_if(runs_, [&](const auto& r) {
+    if (!r->done.is_ready()) return false;
+    if (has_failed || !r->failed()) return true;
+    has_failed = true;
+    return false;
+  });
   prune_at_ = std::max<size_t>(64, 2 * runs_.size());
 }
 
@@ -43,6 +59,7 @@ void InFlight::add(Run run) {
     return;
   }
   std::lock_guard lock(mutex_);
+  while (!runs_.empty() && runs_.front()->done.is_ready() && !runs_.front()->failed()) runs_.pop_front();
   runs_.push_back(std::make_shared<const Run>(std::move(run)));
   if (runs_.size() >= prune_at_) prune();
 }
@@ -53,13 +70,21 @@ void InFlight::wait() {
     std::lock_guard lock(mutex_);
     runs.swap(runs_);
   }
-  for (const auto& r : runs) r->wait();
+  std::exception_ptr first;
+  for (const auto& r : runs) {
+    try {
+      r->wait();
+    } catch (const pjrt::Error&) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
 }
 
 bool InFlight::is_idle() {
   std::lock_guard lock(mutex_);
   prune();
-  return runs_.empty();
+  return std::all_of(runs_.begin(), runs_.end(), [](const auto& r) { return r->done.is_ready(); });
 }
 
 Marker InFlight::mark() {

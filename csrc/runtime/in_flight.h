@@ -19,6 +19,8 @@ struct Run {
   std::shared_ptr<const TraceSummary> origin;  // null: one op of strict mode
   // Throws the run's error; in fused mode it names the ops.
   void wait() const;
+  // Of a run that is over.
+  bool failed() const;
 };
 
 // A point in a device's work. Waiting for it waits for everything issued before.
@@ -36,14 +38,16 @@ class Marker {
 
 class InFlight {
  public:
-  // Finished runs are dropped from time to time, so the list stays short.
+  // Drops finished runs, at once where they are the oldest: each would hold a small piece of the C library's heap
+  // between the host's large blocks, which then cannot be joined again when they are freed.
   void add(Run run);
-  // Waits for all work so far; throws the first error of it.
+  // Waits for all work so far; throws the first error of it, also of a run that was over long ago.
   void wait();
   bool is_idle();
   Marker mark();
 
  private:
+  // Of the failed runs the first stays for wait(): most others fail because of it.
   void prune();
   std::mutex mutex_;
   std::deque<std::shared_ptr<const Run>> runs_;

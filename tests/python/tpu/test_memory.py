@@ -156,6 +156,43 @@ def test_out_of_memory_at_run_time():
     )
 
 
+def test_an_error_at_run_time_stays_until_it_is_told():
+    """However much work comes after the run that failed, and whoever asks for events and for idleness before."""
+    run_python(
+        """
+        import resource, time, torch
+        x = torch.ones(1 << 20, device="tpu")
+        y = torch.ones(1024, 1, device="tpu")
+        m = torch.full((1024, 1024), 1e-3, device="tpu")
+        def work(too_much):
+            z = m
+            for _ in range(8):
+                z = z @ m
+            big = (y + x * z[0, 0]) if too_much else (y + x[:1024] * z[0, 0])  # 4 GiB, once z is there
+            for _ in range(200):
+                z = z + 1
+            return big, z
+        for too_much in (False, True):  # the first compiles nearly all
+            pages = int(open("/proc/self/statm").read().split()[0])
+            limits = resource.getrlimit(resource.RLIMIT_AS)
+            resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + (1 << 30), limits[1]))
+            big, z = work(too_much)
+            while not torch.tpu.current_stream().query():
+                time.sleep(0.01)
+            resource.setrlimit(resource.RLIMIT_AS, limits)
+            torch.tpu.Event().record()
+            z.sum().item()
+            try:
+                torch.tpu.synchronize()
+                assert not too_much
+            except torch.OutOfMemoryError as e:
+                assert too_much and "TPU out of memory" in str(e), e
+            torch.tpu.synchronize()  # told once
+        assert x.sum().item() == 1 << 20
+        """
+    )
+
+
 @pytest.mark.parametrize("width", [512, 1024])
 def test_no_leak(width):
     """Blocks of 4 MB beside the host's tensors left gaps in the C library's heap, up to 200 MB in 200 rounds."""
