@@ -193,8 +193,8 @@ def test_an_error_at_run_time_stays_until_it_is_told():
     )
 
 
-@pytest.mark.parametrize("width", [512, 1024])
-def test_no_leak(width):
+@pytest.mark.parametrize(("width", "limit"), [(512, 30), (1024, 40)])
+def test_no_leak(width, limit):
     """Blocks of 4 MB beside the host's tensors left gaps in the C library's heap, up to 200 MB in 200 rounds."""
 
     def rss():
@@ -213,5 +213,5 @@ def test_no_leak(width):
     for _ in range(200):
         once()
     gc.collect()
-    assert rss() - before < 40 * MIB
+    assert rss() - before < limit * MIB
     assert torch.tpu.memory_allocated() - live < MIB
