@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
 
@@ -44,6 +45,7 @@ def _enable() -> None:
     if os.environ.get("TORCH_TPU_RECORD_LINES") != "0":
         packages = (torch.__file__, __file__)
         _C.record_python_lines([os.path.dirname(package) + os.sep for package in packages])
+    atexit.register(_C.drain_backward_threads)  # registered this early, it runs after nearly all others
     tpu._modes.set_from_environment()
     torch.utils.rename_privateuse1_backend("tpu")
     torch._register_device_module("tpu", tpu)

@@ -1,6 +1,7 @@
 // torch_tpu._C: what the Python package needs of the runtime. Thin.
 #include <torch/extension.h>
 
+#include "aten/backward_threads.h"
 #include "aten/bridge.h"
 #include "aten/device.h"
 #include "aten/generator.h"
@@ -115,6 +116,7 @@ PYBIND11_MODULE(_C, m) {
       "flush_step", [] { runtime::flush_traces(runtime::FlushReason::kStep); },
       py::call_guard<py::gil_scoped_release>());
   m.def("drain_compilations", &runtime::drain_compilations, py::call_guard<py::gil_scoped_release>());
+  m.def("drain_backward_threads", &aten::drain_backward_threads, py::call_guard<py::gil_scoped_release>());
   m.def("eager_mode", [] { return static_cast<int>(runtime::eager_mode()); });
   m.def(
       "set_eager_mode", [](int mode) { runtime::set_eager_mode(static_cast<runtime::EagerMode>(mode)); },
