@@ -140,9 +140,9 @@ bool check_sampling_arguments(const OpEntry& entry, torch::jit::Stack* stack) {
   return false;
 }
 
-// PyTorch resolves lazily conjugated and negated arguments before it calls a kernel, except for a few ops whose CPU and
-// CUDA kernels take them as they are (aten/src/ATen/ConjugateFallback.cpp). The programs see memory, so they resolve
-// here.
+// PyTorch resolves lazily conjugated and negated arguments, and zeros without memory, before it calls a kernel, except for
+// a few ops whose CPU and CUDA kernels take them as they are (aten/src/ATen/ConjugateFallback.cpp, ZeroTensorFallback.cpp).
+// The programs see memory, so they resolve here.
 bool resolve_lazy_arguments(const OpEntry& entry, torch::jit::Stack* stack) {
   const size_t first = stack->size() - entry.arguments.size();
   at::Tensor written;
@@ -150,7 +150,12 @@ bool resolve_lazy_arguments(const OpEntry& entry, torch::jit::Stack* stack) {
     c10::IValue& v = (*stack)[first + i];
     if (!v.isTensor()) continue;
     const at::Tensor t = v.toTensor();
-    if (!t.defined() || (!t.is_conj() && !t.is_neg())) continue;
+    if (!t.defined()) continue;
+    if (t._is_zerotensor()) {  // immutable: never one that is written
+      v = at::zeros({}, t.options()).expand(t.sizes());
+      continue;
+    }
+    if (!t.is_conj() && !t.is_neg()) continue;
     if (entry.arguments[i].returned_as >= 0) written = t;
     v = t.resolve_conj().resolve_neg();
   }
@@ -388,6 +393,8 @@ bool (*prepare_function(const std::string& name))(const OpEntry&, torch::jit::St
       {"_conj_physical", resolve_lazy_arguments},
       {"dot", resolve_lazy_arguments},
       {"vdot", resolve_lazy_arguments},
+      {"mul.Scalar", resolve_lazy_arguments},
+      {"add.Scalar", resolve_lazy_arguments},
       {"mm", resolve_lazy_arguments},
       {"bmm", resolve_lazy_arguments},
       {"addmm", resolve_lazy_arguments},

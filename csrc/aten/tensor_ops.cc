@@ -62,7 +62,7 @@ at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std:
   return empty_tensor(size, strides, dtype.value_or(c10::get_default_dtype_as_scalartype()), index);
 }
 
-// A tensor of zeros without memory: dispatch resolves it before a kernel of this backend sees it.
+// A tensor of zeros without memory: dispatch or `resolve_lazy_arguments` resolves it before a program sees it.
 at::Tensor efficient_zeros(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                            std::optional<at::Device> device, std::optional<bool> pin_memory) {
   const int index = checked_device(device, layout, pin_memory);

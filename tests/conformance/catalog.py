@@ -119,6 +119,10 @@ _OP_CHECKS = {
 }
 
 
+def _dispatcher_state():
+    return str(torch._C._dispatch_tls_local_include_set()), str(torch._C._dispatch_tls_local_exclude_set())
+
+
 def run(unit, groups, limit):
     """Yields (group, None) before a group runs and (group, {check: tally}) after it."""
     warnings.simplefilter("ignore")
@@ -127,6 +131,7 @@ def run(unit, groups, limit):
     torch.tpu.reset_metrics()
     for group in groups:
         yield group, None
+        state = _dispatcher_state()
         if unit.kind == "autocast":
             results = checks_autocast.autocast(unit.name, dtype)
         elif unit.kind == "module":
@@ -143,4 +148,7 @@ def run(unit, groups, limit):
         if fallbacks:
             results = {check: Tally(0, 1, f"ran on the CPU: {fallbacks}") for check in results}
             torch.tpu.reset_metrics()
+        if _dispatcher_state() != state:  # with it nothing works on the CPU either, and is left out for that
+            left = "left the dispatcher's thread state changed: the run needs repeating without it"
+            results = {check: Tally(0, 1, left) for check in results}
         yield group, {check: tally for check, tally in results.items() if tally.ran}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
-from conformance import checks_op, checks_write, compare, expectations, runner, samples
+from conformance import catalog, checks_op, checks_write, compare, expectations, runner, samples
 from conformance.outcome import Tally
 
 ADD = next(op for op in op_db if op.full_name == "add")
@@ -101,3 +101,19 @@ def test_expectations_are_held_to(tmp_path):
     failures, passes = expectations.judge(results, known)
     assert failures == {("op", "add", "float32", "out"): "new"}
     assert list(passes) == [("op", "add", "bool", "out")]
+
+
+def test_a_changed_dispatcher_is_told(monkeypatch):
+    key, name = torch._C.DispatchKey.FuncTorchDynamicLayerBackMode, "forward mode"
+
+    def check(op, dtype, samples):
+        torch._C._dispatch_tls_set_dispatch_key_excluded(key, True)
+        return {name: Tally(1, 0)}
+
+    monkeypatch.setitem(catalog._OP_CHECKS, name, check)
+    unit = next(u for u in catalog.units(["op"]) if (u.name, u.dtype) == ("add", "float32"))
+    try:
+        *_, (_, results) = catalog.run(unit, [name], 1)
+    finally:
+        torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
+    assert results[name].failed and "dispatcher" in results[name].message

@@ -57,6 +57,15 @@ def test_zero_tensors_without_memory():
     agree(run)
 
 
+def test_kernels_that_take_zero_tensors_as_they_are():
+    def run(device):
+        zeros, ones = torch._efficientzerotensor((3,), device=device), torch.ones(3, device=device)
+        results = [torch.ops.aten.mul.Scalar(zeros, 2), torch.dot(zeros, ones), torch.vdot(ones, zeros)]
+        return torch.ops.aten.add.Scalar(zeros, 2), *(ones[0] + r for r in results)
+
+    agree(run)
+
+
 def test_gradient_of_zero():
     x = torch.randn(3, device="tpu", requires_grad=True)
     x.sgn().sum().backward()
