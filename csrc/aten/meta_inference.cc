@@ -104,8 +104,8 @@ std::vector<MetaResult> infer_results(const c10::OperatorHandle& op, at::ArrayRe
     return v.isTensor() && is_host_number(v.toTensor());
   });
   {
-    // Below autograd, but with tensors that may be looked at there: Python's meta kernels print them at times, which asks
-    // for the tangent wherever forward-mode differentiation is on.
+    // Below autograd, but with tensors that may be looked at there: Python's meta kernels print them at times, which
+    // asks for the tangent wherever forward-mode differentiation is on.
     const c10::InferenceMode inference;
     try {
       try {

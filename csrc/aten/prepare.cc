@@ -140,9 +140,9 @@ bool check_sampling_arguments(const OpEntry& entry, torch::jit::Stack* stack) {
   return false;
 }
 
-// PyTorch resolves lazily conjugated and negated arguments, and zeros without memory, before it calls a kernel, except for
-// a few ops whose CPU and CUDA kernels take them as they are (aten/src/ATen/ConjugateFallback.cpp, ZeroTensorFallback.cpp).
-// The programs see memory, so they resolve here.
+// PyTorch resolves lazily conjugated and negated arguments, and zeros without memory, before it calls a kernel, except
+// for a few ops whose CPU and CUDA kernels take them as they are (aten/src/ATen/ConjugateFallback.cpp,
+// ZeroTensorFallback.cpp). The programs see memory, so they resolve here.
 bool resolve_lazy_arguments(const OpEntry& entry, torch::jit::Stack* stack) {
   const size_t first = stack->size() - entry.arguments.size();
   at::Tensor written;
