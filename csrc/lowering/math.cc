@@ -172,6 +172,14 @@ QuotientRemainder long_division(Value x, Value y) {
 
 }  // namespace
 
+Value magnitude(const Target& target, Value x) {
+  if (!target.is_cpu() || x.element() != ElementType::kC64) return abs(x);
+  // In float64 the squares are exact and none overflows.
+  Value re = convert(real(x), ElementType::kF64), im = convert(imag(x), ElementType::kF64);
+  Value length = convert(sqrt(re * re + im * im), ElementType::kF32);
+  return select(is_inf(x), constant_like(length, std::numeric_limits<double>::infinity()), length);
+}
+
 QuotientRemainder divide_integers(const Target& target, Value x, Value y) {
   if (!target.is_tpu() || byte_size(x.element()) < 8) return {divide(x, y), remainder(x, y)};
   if (is_unsigned_integer(x.element())) return long_division(x, y);

@@ -45,6 +45,10 @@ Value log_ndtr(Value x);  // logarithm of the normal distribution function
 Value hurwitz_zeta(Value s, Value q);
 Value trigamma(Value x);
 
+// |x|, of complex numbers too. On CPU targets complex64's is the nearest number, as CPU's is; XLA's own is the next one
+// a third of the time.
+Value magnitude(const Target& target, Value x);
+
 // Quotient toward zero and remainder of integers of one type. 64-bit integers on TPU take a long division, as XLA's own
 // takes half a minute to compile there.
 struct QuotientRemainder {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "lowering/helpers.h"
+#include "lowering/math.h"
 #include "lowering/registry.h"
 
 namespace torch_tpu::lowering {
@@ -72,7 +73,7 @@ Value vector_norm(Op& op, double p, bool root = true) {
   const ElementType out = real_type(type);
   Value x = op.tensor("self", type);
   const Dims dims = reduction_dims(op, "dim", x.rank());
-  Value a = abs(convert(x, opmath_type(type)));
+  Value a = magnitude(op.target(), convert(x, opmath_type(type)));
   Value result;
   if ((std::isinf(p) || p < 0) && count_of(x.dims(), dims) == 0)
     throw CallError("linalg.vector_norm cannot compute the " + std::string(std::isinf(p) ? "infinity" : "negative") +
